@@ -24,10 +24,10 @@ export GORACE ?= atexit_sleep_ms=50
 # What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
 # processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
 # That holds for ./e2e as well. Its harness runs once, under the race detector, against small servers with mistakes.
-ALONE   := ./e2e/browser ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/...
+ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./internal/send/transform ./internal/send/catalogue ./internal/base/insight ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
-LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/api ./cmd/grapnel ./internal/engine
+LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/face/api ./cmd/grapnel ./internal/send/engine
 
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary. One goroutine plays their tests. Providers'
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
@@ -55,7 +55,7 @@ build: ## Build the static binary, bin/grapnel
 # Two loops. `make test` is for a contributor: it needs nothing but Go, installs nothing and takes three minutes at most. `make prove` is
 # everything. A package whose tests all need another program is in FOREIGN; elsewhere such tests, and those that take long, stand in files
 # with the build tag prove. -short makes random histories fewer; it leaves no test out.
-FOREIGN := ./bench ./e2e/browser ./e2e/receivers ./internal/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
+FOREIGN := ./bench ./e2e/browser ./e2e/receivers ./internal/inbound/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
 	./receive/gate ./receive/internal/receiver/app ./receive/pgxstore ./receive/sqlstore
 
 test: export CGO_ENABLED = 0
@@ -85,8 +85,8 @@ prove: needs ## Run everything, what is concurrent under the race detector; inst
 prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 5 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
 	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
 
 prove-races: export CGO_ENABLED = 1
@@ -113,7 +113,7 @@ shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/server/... ./e2e/...
+	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
 	$(MAKE) interop
 
 interop: interop-libraries interop-openapi ## Hold the binary against libraries that others wrote, and write docs/interop.md

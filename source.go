@@ -45,7 +45,7 @@ type Outbox struct {
 
 // Verify says how a source verifies its provider's requests.
 type Verify struct {
-	// a name in internal/ingress's table: stripe, github, …, hmac, basic, api_key, none
+	// a name in internal/inbound/ingress's table: stripe, github, …, hmac, basic, api_key, none
 	Scheme  string
 	Secrets []Secret // newest first; any unexpired one is accepted
 	// For hmac, and for settable fields of other schemes.

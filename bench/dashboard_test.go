@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // TestEveryPageOfAFilledStore: the generator fills a store that the real server takes, every row of

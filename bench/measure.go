@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
 
 const relayName = "relay"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // looker asks for every page of the dashboard, many times.

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
 
 // Measures leases over HTTP from the real binary with its database on disk: messages one by one

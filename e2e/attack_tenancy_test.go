@@ -42,7 +42,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
-	ids["alerts"], ids["alert-rules"] = "alr_none", "disk_full" // the victim's alerts: internal/api
+	ids["alerts"], ids["alert-rules"] = "alr_none", "disk_full" // the victim's alerts: internal/face/api
 	answered, incident := a.ask(adminKey, http.MethodPost, "/v1/incidents", map[string]any{"title": "The operator's own", "text": "Everything is public here."})
 	var told struct{ ID string }
 	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)

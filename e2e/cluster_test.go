@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 

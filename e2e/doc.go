@@ -1,7 +1,7 @@
 // Package e2e proves promises on the real binary, from the outside. It builds grapnel, starts
 // `grapnel serve` on loopback, talks to it over HTTP, kills it and breaks its disk. Then it
 // compares the answers that publishers got and the requests that receivers saw with what the server
-// reports; package internal/sim/history is the judge.
+// reports; package internal/proof/sim/history is the judge.
 //
 // Only the public contract is used. The judge's evidence is the harness's own ledger: publishers
 // write down each call before they make it and its answer afterwards, receivers write down a

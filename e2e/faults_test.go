@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // during records a fault that lasts while do runs.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // A harness that has never failed proves nothing. Here it runs against a small server that keeps

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // load is several publishers, each of which goes on only when its event was accepted. An unknown or

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // These bounds count from the moment at which the cluster can reach a writable database.

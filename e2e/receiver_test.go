@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 	"github.com/grapnelhq/grapnel/sign"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/e2e/process"
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // When the disk reports a failed write, the process must not go on: the kernel has dropped the data

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // inline is a policy as sent with an endpoint, with the figures that the judge needs.

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 )
 
 // oldArchive is a server's data directory from before the journal (migration 14), and the ledger of

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/grapnelhq/grapnel/internal/rapidtest"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
 // watch is a breaker that observes attempts. An attempt takes no time unless it says so.

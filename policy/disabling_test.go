@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/grapnelhq/grapnel/internal/rapidtest"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
 // slate is an endpoint with a count towards disabling.

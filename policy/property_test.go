@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/grapnelhq/grapnel/internal/rapidtest"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
 // Random policies of every kind, in the forms that users could write.

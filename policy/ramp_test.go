@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/grapnelhq/grapnel/internal/rapidtest"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
 var dawn = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/grapnelhq/grapnel/internal/rapidtest"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
 func scenario(t *testing.T, raw string) Scenario {

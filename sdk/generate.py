@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what the clients take from the server's OpenAPI document; --check says which of it is out of date instead.
 
-The document is internal/api/openapi.golden.json, which a test holds against the server. For TypeScript openapi-typescript
+The document is internal/face/api/openapi.golden.json, which a test holds against the server. For TypeScript openapi-typescript
 makes types of it. For Python this makes TypedDicts: the JSON stays what it is, so that a field that this version does not
 know comes through, nothing is converted, and nothing but the standard library is needed, here or at run time. The blocking
 Python client is the one for asyncio without async and await.
@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 SDK = pathlib.Path(__file__).resolve().parent
-DOCUMENT = SDK.parent / "internal/api/openapi.golden.json"
+DOCUMENT = SDK.parent / "internal/face/api/openapi.golden.json"
 PACKAGE = SDK / "python/src/grapnel/client"
 WRITTEN = f"Written by make sdk from the OpenAPI document whose SHA-256 is {hashlib.sha256(DOCUMENT.read_bytes()).hexdigest()}."
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}

@@ -1,7 +1,7 @@
 // Package wire has the JSON of the API as Go types: what the server writes is what clients read,
 // and what clients write is what the server reads.
 //
-// The server (internal/api) fills these types, and its OpenAPI document is made from their tags.
+// The server (internal/face/api) fills these types, and its OpenAPI document is made from their tags.
 // Package client has the same types under its own names. So a field that is added here is in
 // requests, in answers, in the document and in the client at once.
 //
@@ -12,12 +12,12 @@
 //	nullable:"true"   in answers the zero value is null
 //	before:"status"   in answers the member stands before this one, which an embedded struct has
 //
-// and those of requests, which internal/api/strict checks:
+// and those of requests, which internal/face/api/strict checks:
 //
 //	required:"true"   a request without it is refused; null is as good as nothing
 //	fixed:"true"      it is set when the object is created, and no update changes it
 //	default:"key"     the value of a request without it, and of an object that was stored without it
-//	form, names       the form of a text, and of a map's names: a name that internal/api/forms.go has,
+//	form, names       the form of a text, and of a map's names: a name that internal/face/api/forms.go has,
 //	                  or a pattern that begins with ^
 //	minLength, maxLength, minItems, maxItems, uniqueItems, maxProperties, minimum, maximum
 //

@@ -15,9 +15,9 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/byhand"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/scheme"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
 )
 
 // verifySettings are the settings of a source that say how it verifies, with the same flags.

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // exitData is EX_DATAERR of sysexits: the input was wrong, and will be next time.

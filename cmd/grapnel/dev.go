@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/demo"
+	"github.com/grapnelhq/grapnel/internal/base/trace"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/proof/demo"
 	"github.com/grapnelhq/grapnel/internal/server"
-	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 func (s *session) devCommand() *cobra.Command {

@@ -3,7 +3,7 @@ package main
 import (
 	"sync"
 
-	"github.com/grapnelhq/grapnel/internal/demo"
+	"github.com/grapnelhq/grapnel/internal/proof/demo"
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/transform"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )

@@ -2,7 +2,7 @@
 //
 // Each command has a file here: its flags, its call, its output. Endpoints, queues, sources,
 // policies and keys are descriptions, from which resource.go makes their commands. Settings, output
-// and exit codes are in internal/cli, the calls in client, and internal/server assembles the
+// and exit codes are in internal/face/cli, the calls in client, and internal/server assembles the
 // server. It does not promise stable wording: programs read -o json and exit codes.
 package main
 
@@ -13,7 +13,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // quiet hours name time zones, and a container may have none
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 func main() {

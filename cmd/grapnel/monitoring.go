@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel/internal/monitoring"
+	"github.com/grapnelhq/grapnel/internal/tell/monitoring"
 )
 
 func (s *session) monitoringCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // described are the resources that can be created and changed, with their schemas in the API's
@@ -88,7 +88,7 @@ type apiSchema struct {
 // TestSettingsCoverTheAPI: every field that the API takes has a flag or an argument, or stands in
 // withoutFlag; and every flag sets a field that the API takes.
 func TestSettingsCoverTheAPI(t *testing.T) {
-	text, err := os.ReadFile("../../internal/api/openapi.golden.json")
+	text, err := os.ReadFile("../../internal/face/api/openapi.golden.json")
 	if err != nil {
 		t.Fatal(err)
 	}

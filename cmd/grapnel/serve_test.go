@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/sign"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // TestShownSettings: the page of settings has the flags of serve that are not hidden, under their

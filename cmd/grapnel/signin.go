@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/face/oidc"
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 

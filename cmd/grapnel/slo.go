@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 func (s *session) sloCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/words"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 // TestStatsPrintWhatTheServerAnswers: every figure of both tables stands in the column of its name.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel/internal/statuspage"
+	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
 )
 
 func (s *session) statusCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // TestFollowerKnowsWhatItTold: ids do not say which delivery is newer. Deliveries of the

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // taken names the flag of an address that is none, and adds the likely holder of the address, and

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/words"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 var updateFrames = flag.Bool("update", false, "write the golden frames anew")
@@ -21,7 +21,7 @@ var updateFrames = flag.Bool("update", false, "write the golden frames anew")
 // recordedOverview is the answer that the tests of the dashboard use, and the time of it.
 func recordedOverview(t *testing.T) (*client.Overview, string, time.Time) {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/web/testdata/api/overview.json")
+	text, err := os.ReadFile("../../internal/face/web/testdata/api/overview.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/scheme"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
-	"github.com/grapnelhq/grapnel/internal/torture"
 )
 
 const tortureSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
-	"github.com/grapnelhq/grapnel/internal/torture"
 )
 
 // probing are the flags of a probe.

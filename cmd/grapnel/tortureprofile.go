@@ -13,10 +13,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/grapnelhq/grapnel/internal/byhand"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/scheme"
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // profile makes and signs requests as a provider does.

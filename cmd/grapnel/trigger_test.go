@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/byhand"
-	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/scheme"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
 )
 
 // invokeNow runs the program with the real clock, by which a server judges timestamps.

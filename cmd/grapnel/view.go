@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 // answer is an object that keeps the JSON that the server sent.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // polyglot runs the canary wherever it stands unescaped: in a text, an attribute with any quotes, a

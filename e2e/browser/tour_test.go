@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // patterns are those of pages, out of a list with methods.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // withoutGates are the cases for receivers of one source that keep no state of an object, and have

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/grapnelhq/grapnel/e2e/process"
-	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // TestEveryKitPassesTorture: the receiver of each language passes every case in every mode and, in

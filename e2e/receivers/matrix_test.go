@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // flaws are the flaws that samples of receivers have, and the cases of torture that find each one.

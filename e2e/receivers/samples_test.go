@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // samples are the programs in examples/unsafe, and the cases of torture that each one's own flaw

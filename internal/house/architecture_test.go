@@ -62,26 +62,29 @@ func rowsOf(text, head string) (rows [][]string) {
 	return rows
 }
 
-// TestTheMapShowsEveryPackage: the table of ARCHITECTURE.md has the packages and floors of this
-// module, and every door exists.
+// TestTheMapShowsEveryPackage: the table of ARCHITECTURE.md has the packages of this module, from
+// the top wing to the ground, and every door exists.
 func TestTheMapShowsEveryPackage(t *testing.T) {
 	t.Chdir(root)
-	shown := map[string]bool{}
-	for _, cells := range rowsOf(read(t, "ARCHITECTURE.md"), "floor") {
-		dir := strings.Trim(cells[1], "`")
+	shown, above := map[string]bool{}, len(wings)
+	for _, cells := range rowsOf(read(t, "ARCHITECTURE.md"), "package") {
+		dir := strings.Trim(cells[0], "`")
 		shown[dir] = true
-		if floor, known := floors[dir]; !known || strconv.Itoa(floor) != cells[0] {
-			t.Errorf("ARCHITECTURE.md: %s is on floor %s; internal/house/house_test.go has %d (known: %t)", dir, cells[0], floor, known)
+		wing, known := wingOf(dir)
+		if !known || wing > above {
+			t.Errorf("ARCHITECTURE.md: %s stands below a package of a lower wing (known: %t)", dir, known)
 		}
-		for _, door := range quoted.FindAllStringSubmatch(cells[3], -1) {
+		above = wing
+		for _, door := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			if !exists(door[1]) && !exists(path.Join(dir, door[1])) && !declares(dir, door[1]) {
 				t.Errorf("ARCHITECTURE.md: the door of %s is %s, which does not exist", dir, door[1])
 			}
 		}
 	}
-	for dir := range floors {
-		if !shown[dir] {
-			t.Errorf("ARCHITECTURE.md does not show %s: give it a row", dir)
+	for _, s := range product(t) {
+		if !shown[s.dir] && !nested(s.dir) && !tool(s.dir) {
+			t.Errorf("ARCHITECTURE.md does not show %s: give it a row", s.dir)
+			shown[s.dir] = true
 		}
 	}
 }
@@ -182,11 +185,11 @@ func TestPagesNameWhatExists(t *testing.T) {
 }
 
 // somewhere reports whether a path is the end of a file's path: pages shorten
-// internal/engine/shards.go to shards.go.
+// internal/send/engine/shards.go to shards.go.
 func somewhere(t *testing.T, name string) bool {
 	t.Helper()
 	if path.Ext(name) != ".go" {
-		found, err := filepath.Glob("internal/*/" + name)
+		found, err := filepath.Glob("internal/*/*/" + name)
 		return err == nil && len(found) > 0
 	}
 	all, err := sources()
@@ -241,7 +244,7 @@ func TestRecipesNameWhatExists(t *testing.T) {
 	for _, recipe := range strings.Split(recipes, "\n## ") {
 		title, body, _ := strings.Cut(recipe, "\n")
 		if !command.MatchString(body) {
-			t.Errorf("%s: its last line has to be the command that shows a mistake, as in: go test ./internal/api -run Golden # 3 s", title)
+			t.Errorf("%s: its last line has to be the command that shows a mistake, as in: go test ./internal/face/api -run Golden # 3 s", title)
 		}
 		rows, places := rowsOf(body, "file"), 0
 		for _, cells := range rows {

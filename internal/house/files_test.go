@@ -23,7 +23,7 @@ import (
 // ordered lists the packages whose files use each other downwards only: no file uses another that
 // uses it in turn, directly or through others. The compiler refuses circles of imports, but not
 // circles of files.
-var ordered = []string{"internal/api", "internal/engine", "cmd/grapnel"}
+var ordered = []string{"internal/face/api", "internal/send/engine", "cmd/grapnel"}
 
 func TestFilesUseEachOtherDownwards(t *testing.T) {
 	t.Chdir(root)

@@ -54,7 +54,7 @@ var (
 
 // forDevelopers says whether a file's texts are read only by a developer whose test has failed.
 func forDevelopers(s source) bool {
-	return s.test || s.dir == "internal/sim" || strings.HasPrefix(s.dir, "internal/sim/") ||
+	return s.test || s.dir == "internal/proof/sim" || strings.HasPrefix(s.dir, "internal/proof/sim/") ||
 		s.dir == "internal/house" || s.dir == "internal/store/storetest" || s.dir == "receive/storetest" || s.dir == "internal/store/postgres/pgtest" || s.dir == "interop/libraries"
 }
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/alert"
-	"github.com/grapnelhq/grapnel/internal/issue"
+	"github.com/grapnelhq/grapnel/internal/send/issue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/policy"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/alert"
-	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
 // burns are the burn rates of the promises' error budgets, for the rule of alerts. Windows with too

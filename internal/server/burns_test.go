@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
 )
 
 // TestBurnsOfPromises: a burn is the ratio of bad events by the budget; windows with few events say

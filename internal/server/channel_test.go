@@ -8,7 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
 // TestWhatAChannelWasSent: the delivery of an alert shows the request that the service got, without

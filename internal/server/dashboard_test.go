@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // TestSessionsSeeTheirTenantOnly: whatever page or action a session asks for, and whatever ids it

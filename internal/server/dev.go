@@ -1,6 +1,6 @@
 package server
 
-import "github.com/grapnelhq/grapnel/internal/web"
+import "github.com/grapnelhq/grapnel/internal/face/web"
 
 // What `grapnel dev` adds to the dashboard, for the command, which does not import package web.
 type (

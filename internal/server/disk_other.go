@@ -5,7 +5,7 @@ package server
 import (
 	"math"
 
-	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
 )
 
 // descriptors returns no limit: the system does not report one.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"syscall"
 
-	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
 )
 
 // descriptors is how many files and connections the process may have open.

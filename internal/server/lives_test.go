@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/oidc"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/grapnelhq/grapnel/internal/monitoring"
+	"github.com/grapnelhq/grapnel/internal/tell/monitoring"
 )
 
 // described registers by noting descriptions: metrics with labels have no series before they are

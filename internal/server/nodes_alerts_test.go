@@ -17,10 +17,10 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/alert"
-	"github.com/grapnelhq/grapnel/internal/alerting"
-	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/tell/alert"
+	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 )
 
 // chat is a receiver of alerts that counts messages of each alert, repetitions of one event once.

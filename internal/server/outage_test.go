@@ -18,9 +18,9 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
-	"github.com/grapnelhq/grapnel/internal/trace"
+	"github.com/grapnelhq/grapnel/internal/base/trace"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/send/egress/pipenet"
 )
 
 // bubble is a server on a network in memory, in the bubble of a synctest.

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/oidc"
-	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/internal/face/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/web"
 )
 
 // People says how people sign in to the dashboard with an issuer.

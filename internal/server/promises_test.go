@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/api"
-	"github.com/grapnelhq/grapnel/internal/promise"
-	"github.com/grapnelhq/grapnel/internal/statuspage"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
 	"github.com/grapnelhq/grapnel/wire"
 )
 

@@ -35,15 +35,15 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api"
-	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/ingress"
-	"github.com/grapnelhq/grapnel/internal/oidc"
-	"github.com/grapnelhq/grapnel/internal/plain"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/base/plain"
+	"github.com/grapnelhq/grapnel/internal/base/trace"
+	"github.com/grapnelhq/grapnel/internal/face/api"
+	"github.com/grapnelhq/grapnel/internal/face/oidc"
+	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/trace"
-	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/wire"
 )
 

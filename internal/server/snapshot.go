@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/promise"
-	"github.com/grapnelhq/grapnel/internal/statuspage"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
 	"github.com/grapnelhq/grapnel/wire"
 )
 

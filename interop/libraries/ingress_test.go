@@ -35,7 +35,7 @@ import (
 	twilio "github.com/twilio/twilio-go/client"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 

@@ -25,7 +25,7 @@ import (
 
 func main() {
 	write := flag.Bool("write", false, "write docs/interop.md")
-	record := flag.Bool("record", false, "only write the requests of the providers' libraries to internal/ingress/testdata/recorded")
+	record := flag.Bool("record", false, "only write the requests of the providers' libraries to internal/inbound/ingress/testdata/recorded")
 	root := flag.String("root", "../..", "the root of the repository")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

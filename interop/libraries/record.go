@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-const recordedDir = "internal/ingress/testdata/recorded"
+const recordedDir = "internal/inbound/ingress/testdata/recorded"
 
 // recordedAt is the unix second at which the recorded requests were signed.
 const recordedAt = 1_790_000_000
 
-// vector is a recorded request in the form that the tests of internal/ingress read.
+// vector is a recorded request in the form that the tests of internal/inbound/ingress read.
 type vector struct {
 	Name          string            `json:"name"`
 	Origin        string            `json:"origin"`

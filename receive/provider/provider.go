@@ -24,8 +24,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/canonical"
-	"github.com/grapnelhq/grapnel/internal/scheme"
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/receive"
 )
 

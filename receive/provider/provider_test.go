@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/scheme"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
 )
 
 // TestChoicesThatLoseEvents: what would take a key that anybody can change, or have none, is an

@@ -28,7 +28,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel/internal/torture"
+	"github.com/grapnelhq/grapnel/internal/proof/torture"
 )
 
 // Options say how the handler is reached and what can be seen of it. Secret is required; the cases

@@ -1,0 +1,217 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/pass"
+	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// admit authenticates a request when it begins. After Wrong wrong keys from one address each
+// further refusal is delayed. While WrongLate refusals are being delayed, a key that was not valid
+// from this address before is refused without looking it up. So an address can try few keys per
+// second, and a valid key is slowed only if it is new at an address that tries wrong ones over many
+// connections.
+func (a *api) admit(c *call) error {
+	if c.route.open != nil && c.route.open(c.Request) {
+		return nil
+	}
+	token, _ := Bearer(c.Header)
+	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
+	if a.Gate.crowded(is) {
+		err := &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
+			Detail: "Too many wrong API keys come from this address."}
+		a.noteRefusal(c, is.from, err)
+		return err
+	}
+	err := a.authenticate(c)
+	if err == nil {
+		a.Gate.saw(is)
+		return nil
+	}
+	a.noteRefusal(c, is.from, err)
+	if token == "" || grapnel.CodeOf(err) != codeUnauthenticated {
+		return err
+	}
+	if from := a.Gate.tooMany(is.from, c.now); from != nil {
+		<-time.After(a.Bounds.WrongDelay) // even if the caller hangs up: it could try another key at once
+		a.Gate.answers(from)
+	}
+	return err
+}
+
+// noteRefusal counts and logs a request that was refused because of its key.
+func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
+	requests := a.Gate.refused(grapnel.CodeOf(err), from, c.now)
+	if requests > 0 {
+		a.Log.LogAttrs(c.Context(), slog.LevelWarn, "API keys refused", slog.String("address", from.String()), slog.Int("requests", requests),
+			slog.String("route", c.route.path), slog.String("request_id", c.id), slog.String("reason", err.Error()))
+	}
+}
+
+// authenticate finds whose request it is and whether its key may do what the route is for. Keys are
+// found by their hash, so how long the search takes tells nothing about a key.
+func (a *api) authenticate(c *call) error {
+	if c.route.open != nil && c.route.open(c.Request) {
+		return nil
+	}
+	token, ok := Bearer(c.Header)
+	if !ok {
+		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
+	}
+	if pass.Is(token) {
+		return a.authenticatePass(c, token)
+	}
+	hash := sha256.Sum256([]byte(token))
+	key, ok, err := a.Engine.Caller(hash)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return grapnel.Errorf(codeUnauthenticated, "Unknown API key.")
+	}
+	return a.authenticated(c, key)
+}
+
+// authenticated makes a key the caller's, if it may do what the route is for.
+func (a *api) authenticated(c *call, key grapnel.Key) error {
+	if !c.route.allows(&key) {
+		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
+	}
+	c.key, c.scope = key, scopeOf(key.Tenant)
+	return nil
+}
+
+// scopeOf is the scope of a caller that is bound to a tenant, or to none.
+func scopeOf(tenant string) store.Scope {
+	if tenant == "" {
+		return store.Everyone()
+	}
+	return store.Of(tenant)
+}
+
+var errPassEnded = grapnel.Errorf(codeUnauthenticated, "The pass has ended or was revoked.")
+
+// authenticatePass does the same for a pass, which says all of that itself. The session of a key
+// is as good as the key.
+func (a *api) authenticatePass(c *call, token string) error {
+	if err := a.Engine.Current(); err != nil {
+		return err // this node does not know which passes are revoked
+	}
+	p, valid := a.Passes.Open(token, a.Clock())
+	if !valid || !a.Engine.Holds(p) {
+		return errPassEnded
+	}
+	c.session = p
+	if p.OfKey() {
+		key, known := a.Engine.MakerKey(p)
+		if !known {
+			return errPassEnded
+		}
+		return a.authenticated(c, key)
+	}
+	key := p.Key()
+	if !c.route.admits(p, &key) {
+		return grapnel.Errorf(codeForbidden, "%s", c.route.closed(p))
+	}
+	c.pass, c.key, c.scope = p, key, scopeOf(p.Tenant)
+	if p.Portal {
+		c.scope = c.scope.WithoutAlerts()
+	}
+	if p.Endpoints != nil {
+		c.scope = c.scope.Only(p.Endpoints)
+	}
+	return nil
+}
+
+// admits says whether a pass may use the route.
+func (rt *route) admits(p *pass.Pass, k *grapnel.Key) bool {
+	if !p.Portal {
+		return rt.allows(k) || rt.lever && k.May(grapnel.ScopeOperate) || rt.portal == grapnel.ScopeEndpointsWrite && k.May(rt.portal)
+	}
+	return rt.portal == anyScope || rt.portal != "" && k.May(rt.portal) && !(rt.whole && p.Endpoints != nil)
+}
+
+// closed says why a pass may not use the route.
+func (rt *route) closed(p *pass.Pass) string {
+	switch {
+	case !p.Portal:
+		return `The pass lacks the scope "` + string(rt.scope) + `".`
+	case rt.portal == "":
+		return "A portal cannot do this."
+	case rt.whole && p.Endpoints != nil:
+		return "This portal is limited to some endpoints and cannot do this."
+	}
+	return `The portal lacks the scope "` + string(rt.portal) + `".`
+}
+
+// mayReveal says whether the caller may see a secret that the request has made.
+func (c *call) mayReveal() bool { return c.pass == nil || c.key.May(grapnel.ScopeSecretsReveal) }
+
+// mayReadPayloads says whether the caller may see data of events, and bodies and header values of
+// requests.
+func (c *call) mayReadPayloads() bool { return c.pass == nil || c.key.May(grapnel.ScopePayloadRead) }
+
+// errHidden refuses a route that makes no sense without payloads, or a search that tells of them.
+var errHidden = grapnel.Errorf(codeForbidden, "The pass lacks the scope %q.", string(grapnel.ScopePayloadRead))
+
+// caller names who asks, apart from all others: repetitions of a request are known by it.
+func (c *call) caller() string {
+	if c.pass != nil {
+		return store.PassKeys(c.pass.Tenant) + "/" + c.pass.ID
+	}
+	return c.key.ID
+}
+
+// whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant
+// that the call needs. A call that changes something is not ended half-way: its answer would not
+// say whether the change was made.
+func (a *api) whileAllowed(c *call) (release func()) {
+	release = func() {}
+	if c.key.ID == "" || c.Method != http.MethodGet {
+		return release
+	}
+	if c.session != nil {
+		ctx, leave := a.Engine.WhilePass(c.Context(), c.session)
+		ctx, end := context.WithTimeout(ctx, c.session.Ends.Sub(a.Clock()))
+		c.Request = c.WithContext(ctx)
+		release = func() { end(); leave() }
+	}
+	if c.pass == nil {
+		tenant, route := c.key.Tenant, c.route
+		ctx, leave := a.Engine.WhileKey(c.Context(), c.key.Hash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
+		c.Request = c.WithContext(ctx)
+		former := release
+		release = func() { leave(); former() }
+	}
+	return release
+}
+
+// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server
+// could each believe another.
+func Bearer(h http.Header) (string, bool) {
+	values := h["Authorization"]
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	token = strings.TrimLeft(token, " ")
+	return token, ok && token != "" && strings.EqualFold(scheme, "Bearer")
+}
+
+// anyScope is the scope of routes that every valid key may use.
+const anyScope grapnel.Scope = "any"
+
+// allows says whether a key has the route's scope.
+func (rt *route) allows(k *grapnel.Key) bool { return rt.scope == anyScope || k.May(rt.scope) }
+
+// anybody opens a route to requests without a key.
+func anybody(*http.Request) bool { return true }

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"encoding/base64"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/pass"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Passes are not stored, so none can be deleted. A record of the configuration says which subject's
+// or link's passes have ended instead. All nodes know the configuration before a change of it is
+// answered, so every node refuses the passes from then on, without a read of the store.
+
+const (
+	linkPrefix = "lnk"
+	personActs = "person/" // begins the subjects of people who signed in
+
+	// endingKept is how long a record is kept. No pass lives as long.
+	endingKept = grapnel.LongestSession + 24*time.Hour
+	// mostEndings bounds the records of a tenant. For more, all links of the tenant can be revoked.
+	mostEndings = 1000
+	// clearedEndings is how many old records one call deletes.
+	clearedEndings = 8
+)
+
+func endingRoutes() []route {
+	return []route{{method: "DELETE", path: "/v1/sessions", scope: grapnel.ScopeAdmin, handle: endPerson,
+		name: "end-sessions", tag: "Keys", summary: "End all sessions of a person who has signed in",
+		about: "The person's browsers are signed out with their next request, on all nodes. The person can sign in again; whether it may, the " +
+			"issuer decides. For people with a portal link, see DELETE /v1/tenants/{tenant}/portal-links. A key that is bound to a tenant ends " +
+			"sessions in its tenant.",
+		query: []param{{name: "subject", required: true, doc: "the person as the audit names it: person/ADDRESS (SUBJECT)"}, reasonParam},
+		gives: map[int]any{204: nil}},
+		{method: "DELETE", path: "/v1/sessions/current", scope: anyScope, portal: anyScope, handle: signOut,
+			name: "sign-out", tag: "Keys", summary: "End the session of this request",
+			about: "The pass of the request is refused from now on, on all nodes: a copy of the browser's cookie is worth nothing. For an API key " +
+				"there is nothing to end (409).",
+			gives: map[int]any{204: nil}},
+		{method: "POST", path: "/v1/sessions/rotate", scope: grapnel.ScopeAdmin, handle: rotateSessions,
+			name: "rotate-sessions", tag: "Keys", summary: "End all sessions and portal links",
+			about: "All passes of all tenants are refused from now on, on all nodes: people sign in again, and portal links are created again. " +
+				"API keys and ids stay. For keys that are bound to no tenant.",
+			query: []param{reasonParam}, gives: map[int]any{204: nil}},
+	}
+}
+
+// signOut ends the one session of the request. Too many records of these end the others of the
+// same subject too, so that the records stay few.
+func signOut(a *api, c *call) (answer, error) {
+	p := c.session
+	if p == nil {
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The request has an API key, which is no session. Revoke the key instead.")
+	}
+	live, err := a.clearEndings(c, p.Tenant, func(e *grapnel.EndedSessions) bool { return !e.Until.IsZero() })
+	if err != nil {
+		return answer{}, err
+	}
+	k := grapnel.Key{ID: grapnel.EndedID(p.Tenant, p.ID), Name: "signed out", Tenant: p.Tenant, CreatedAt: c.now,
+		Ended: &grapnel.EndedSessions{Before: p.Begins, Until: p.Ends}}
+	if live >= a.Bounds.SignOuts {
+		k.ID, k.Ended = grapnel.EndedID(p.Tenant, p.Subject), &grapnel.EndedSessions{Before: c.now}
+	}
+	_, err = a.Engine.PutKey(c.Context(), scopeOf(p.Tenant), k, store.With{})
+	return nothing(), err
+}
+
+// rotateSessions begins a new era of passes.
+func rotateSessions(a *api, c *call) (answer, error) {
+	if c.key.Tenant != "" {
+		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant ends the sessions of all tenants.")
+	}
+	era, err := a.newSeries()
+	if err != nil {
+		return answer{}, err
+	}
+	about := "all sessions and portal links"
+	if reason := c.reason(); reason != "" {
+		about += ": " + reason
+	}
+	reply := func(store.Put) answer { return nothing() }
+	done, err := a.Engine.PutKey(c.Context(), c.scope, grapnel.Key{ID: grapnel.EraID(), Name: "era of passes", CreatedAt: c.now, Series: era},
+		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRevoke, "", "sessions", about)})
+	return answered(done, done.Answer, err, reply)
+}
+
+// newSeries makes a random series of passes.
+func (a *api) newSeries() (string, error) {
+	var b [16]byte
+	_, err := io.ReadFull(a.Random, b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:]), err
+}
+
+// clearEndings deletes some old records of ended sessions of a tenant, and counts the others of a
+// kind.
+func (a *api) clearEndings(c *call, tenant string, counts func(*grapnel.EndedSessions) bool) (live int, err error) {
+	cleared := 0
+	for _, k := range a.Engine.Endings(tenant) {
+		over := k.Ended.Before.Add(endingKept)
+		if until := k.Ended.Until; !until.IsZero() {
+			over = until.Add(pass.Skew)
+		}
+		if c.now.Before(over) || cleared == clearedEndings {
+			if counts(k.Ended) {
+				live++
+			}
+			continue
+		}
+		err := a.Engine.DeleteKey(c.Context(), scopeOf(tenant), k.ID, store.With{})
+		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
+			return 0, err
+		}
+		cleared++
+	}
+	return live, nil
+}
+
+// endPerson ends the sessions of a person, in the tenant of the caller or in all.
+func endPerson(a *api, c *call) (answer, error) {
+	subject := personActs + strings.TrimPrefix(c.query.text("subject"), personActs)
+	return a.endSessions(c, c.key.Tenant, subject)
+}
+
+// endSessions records that passes with a subject or link that have begun until now have ended.
+func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
+	reason := c.reason()
+	id, before, again := grapnel.EndedID(tenant, whose), c.now, 0
+	for _, k := range a.Engine.Endings(tenant) {
+		if k.ID == id {
+			if again = 1; k.Ended.Before.After(before) {
+				before = k.Ended.Before // by a node whose clock is ahead of this one's
+			}
+		}
+	}
+	live, err := a.clearEndings(c, tenant, func(e *grapnel.EndedSessions) bool { return e.Until.IsZero() })
+	if err != nil {
+		return answer{}, err
+	}
+	if live-again >= mostEndings {
+		return answer{}, grapnel.Errorf(grapnel.CodeQuota, "%d sessions were ended one by one within a month. "+
+			"End all links of the tenant instead.", live)
+	}
+	k := grapnel.Key{ID: id, Name: "ended sessions", Tenant: tenant, CreatedAt: c.now, Ended: &grapnel.EndedSessions{Before: before}}
+	about := "sessions of " + whose
+	if reason != "" {
+		about += ": " + reason
+	}
+	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "sessions", about)}
+	_, err = a.Engine.PutKey(c.Context(), c.scope, k, with)
+	return nothing(), err
+}

@@ -1,0 +1,74 @@
+package openapi
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/face/api/strict"
+)
+
+// Description is what the document and the manual are made of.
+type Description struct {
+	Operations []Operation
+	Tags       map[string]string // what the operations of each tag are about
+	Problems   []Problem
+	Problem    any // a value of the type of all problems
+	Forms      strict.Forms
+}
+
+// Operation describes one route.
+type Operation struct {
+	Method  string
+	Path    string
+	Also    []string // other paths of the same route
+	Scope   grapnel.Scope
+	Query   []Parameter
+	Headers []Parameter
+	Body    *Body // nil: it takes none
+	Bare    bool  // it reads its request itself
+
+	Name    string // the operation's id
+	Tag     string
+	Summary string
+	About   string
+	Takes   any         // a value of the body's type
+	Gives   map[int]any // a value of the answer's type, by status; nil: no body
+}
+
+// Parameter is a parameter of the query, or a header.
+type Parameter struct {
+	Name     string
+	Doc      string
+	Form     strict.Form
+	Required bool
+	Repeat   bool // several times, or comma separated
+}
+
+// Body says what an operation reads.
+type Body struct {
+	Types    []string // content types; none: any bytes
+	Optional bool
+}
+
+// Problem is one code that a problem can have.
+type Problem struct {
+	Code, Title, Hint string
+	Status            int
+	Unlisted          bool // no operation answers with it
+}
+
+// Contents is an answer that is not simply the JSON of a type. schema makes the schema of a value.
+type Contents interface {
+	Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType
+}
+
+// Content types that the document says more about.
+const (
+	TypeNDJSON     = "application/x-ndjson"
+	TypeMergePatch = "application/merge-patch+json"
+)
+
+// Text describes an answer that is text.
+func Text(doc string) *huma.MediaType {
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: doc}}
+}

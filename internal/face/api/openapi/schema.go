@@ -1,0 +1,275 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/grapnelhq/grapnel/internal/face/api/strict"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// The schemas of structs are made from their tags. Bodies of requests are described by the tags
+// that strict.Decode checks; answers have names, types, values and texts, and no limits. A struct
+// that is in both, such as an endpoint's settings, is described in both ways.
+
+// use is what a schema describes.
+type use int
+
+const (
+	answered use = iota // a part of an answer: all of its members are there
+	given               // a part of a request: required fields, and forms of texts
+	merged              // a part of a merge patch: all may be left out, and null takes away
+)
+
+// schema is the schema of a type. That of a struct is a reference.
+func (d *describer) schema(t reflect.Type, u use) *huma.Schema {
+	if t.Kind() == reflect.Pointer {
+		s := d.schema(t.Elem(), u)
+		s.Nullable = s.Ref == "" && s.Type != ""
+		return s
+	}
+	if own, is := reflect.Zero(t).Interface().(huma.SchemaProvider); is {
+		return own.Schema(d.registry)
+	}
+	switch t {
+	case reflect.TypeFor[policy.Duration]():
+		if u == answered {
+			return &huma.Schema{Type: huma.TypeString, Examples: []any{"1h30m"}}
+		}
+		return &huma.Schema{Type: huma.TypeString}
+	case reflect.TypeFor[time.Time]():
+		return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+	case reflect.TypeFor[json.RawMessage]():
+		return &huma.Schema{}
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return &huma.Schema{Type: huma.TypeString}
+	case reflect.Bool:
+		return &huma.Schema{Type: huma.TypeBoolean}
+	case reflect.Int, reflect.Int64:
+		return &huma.Schema{Type: huma.TypeInteger, Format: "int64"}
+	case reflect.Float64:
+		return &huma.Schema{Type: huma.TypeNumber, Format: "double"}
+	case reflect.Interface:
+		return &huma.Schema{}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return &huma.Schema{Type: huma.TypeString, ContentEncoding: "base64"}
+		}
+		return &huma.Schema{Type: huma.TypeArray, Items: d.schema(t.Elem(), u)}
+	case reflect.Map:
+		return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: d.schema(t.Elem(), u)}
+	case reflect.Struct:
+		name := schemaName(t, "")
+		if u == merged {
+			name = strings.TrimSuffix(strings.TrimPrefix(name, "New"), "Settings") + "Patch"
+		}
+		d.claim(name, t)
+		return named(d.registry, name, func() *huma.Schema { return d.object(t, u) })
+	}
+	panic("openapi: no schema for " + t.String())
+}
+
+// claim gives a name to one type. Two types under one name would share the schema of the first, so
+// that the answers with the second would not be what the document describes.
+func (d *describer) claim(name string, t reflect.Type) {
+	if has, ok := d.types[name]; ok && has != t {
+		panic(fmt.Sprintf("openapi: %s and %s are both named %s", has, t, name))
+	}
+	d.types[name] = t
+}
+
+// object is the schema of a struct itself.
+func (d *describer) object(t reflect.Type, u use) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}}
+	if u != answered {
+		s.AdditionalProperties = false
+	}
+	for _, f := range strict.Fields(t) {
+		if u == merged && f.Fixed {
+			continue
+		}
+		s.Properties[f.Name] = d.field(f, u)
+		if u == answered && !f.Optional || u == given && f.Required {
+			s.Required = append(s.Required, f.Name)
+		}
+	}
+	if own, is := reflect.Zero(t).Interface().(huma.SchemaTransformer); is {
+		s = own.TransformSchema(d.registry, s)
+	}
+	return s
+}
+
+// field is the schema of a struct's field.
+func (d *describer) field(f strict.Field, u use) *huma.Schema {
+	s := d.fieldType(f, u)
+	if doc := f.Tag.Get("doc"); doc != "" {
+		s.Description = doc
+	}
+	texts := s
+	if s.Type == huma.TypeArray {
+		texts = s.Items
+	}
+	if f.Tag.Get("enum") != "" {
+		for _, value := range strings.Split(f.Tag.Get("enum"), ",") {
+			texts.Enum = append(texts.Enum, value)
+		}
+	}
+	if u == answered {
+		if null, said := f.Tag.Lookup("nullable"); said {
+			s.Nullable = null == "true"
+		} else if f.Optional {
+			s.Nullable = false // it is left out instead
+		}
+		return s
+	}
+	limit(s, texts, f.Tag)
+	d.refine(s, f, u)
+	s.Nullable = false
+	if !f.Required {
+		s = orNullSchema(s)
+	}
+	return s
+}
+
+func (d *describer) fieldType(f strict.Field, u use) *huma.Schema {
+	switch t := f.Type; {
+	case f.Tag.Get("form") == "policy":
+		return PolicyOrName(d.registry, []func(huma.Registry) *huma.Schema{PolicySchema, PolicyIn, PolicyMerged}[u])
+	case u == answered && f.Tag.Get("nullable") == "true" && t.Kind() == reflect.Pointer && isObject(t.Elem()):
+		return d.object(t.Elem(), u) // a reference could not say that it may be null
+	default:
+		return d.schema(t, u)
+	}
+}
+
+func isObject(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
+}
+
+// limit puts the bounds of a field into its schema, those of texts into that of a list's entries.
+func limit(s, texts *huma.Schema, tag reflect.StructTag) {
+	whole := func(name string, into **int) {
+		if n, err := strconv.Atoi(tag.Get(name)); err == nil {
+			*into = &n
+		}
+	}
+	number := func(name string, into **float64) {
+		if n, err := strconv.ParseFloat(tag.Get(name), 64); err == nil {
+			*into = &n
+		}
+	}
+	if s.Type == huma.TypeObject {
+		texts, _ = s.AdditionalProperties.(*huma.Schema)
+	}
+	if texts != nil {
+		whole("minLength", &texts.MinLength)
+		whole("maxLength", &texts.MaxLength)
+	}
+	whole("minItems", &s.MinItems)
+	whole("maxItems", &s.MaxItems)
+	whole("maxProperties", &s.MaxProperties)
+	number("minimum", &s.Minimum)
+	number("exclusiveMinimum", &s.ExclusiveMinimum)
+	number("maximum", &s.Maximum)
+	s.UniqueItems = tag.Get("uniqueItems") == "true"
+}
+
+// refine adds the forms, and the bounds of strings, lists and maps that have none of their own.
+func (d *describer) refine(s *huma.Schema, f strict.Field, u use) {
+	most := strict.MostMembers
+	switch {
+	case s.Type == huma.TypeString:
+		d.refineText(s, f.Tag.Get("form"))
+	case s.Type == huma.TypeArray:
+		if s.MaxItems == nil {
+			s.MaxItems = &most
+		}
+		if s.Items.Type == huma.TypeString {
+			d.refineText(s.Items, f.Tag.Get("form"))
+		}
+	case s.Type == huma.TypeObject:
+		if s.MaxProperties == nil {
+			s.MaxProperties = &most
+		}
+		names, looks := &huma.Schema{}, d.forms.Of(f.Tag.Get("names"))
+		describeForm(&looks, names)
+		s.Extensions = map[string]any{"propertyNames": names}
+		values := s.AdditionalProperties.(*huma.Schema)
+		d.refineText(values, f.Tag.Get("form"))
+		if u == merged {
+			orNullSchema(values) // null takes a member away
+		}
+	}
+}
+
+func (d *describer) refineText(s *huma.Schema, name string) {
+	if s.Format == "date-time" && name == "" {
+		return // a time as it is
+	}
+	looks := d.forms.Of(name)
+	describeForm(&looks, s)
+	if s.MaxLength == nil && len(s.Enum) == 0 && len(looks.Span) == 0 && looks.Format != "date-time" {
+		most := strict.LongestString
+		s.MaxLength = &most
+	}
+	if len(s.Enum) > 0 {
+		s.Pattern = "" // the values say more
+	}
+}
+
+// body describes the bodies that an operation takes.
+func (d *describer) body(o *Operation) *huma.RequestBody {
+	b := &huma.RequestBody{Required: !o.Body.Optional, Content: map[string]*huma.MediaType{}}
+	for _, media := range o.Body.Types {
+		switch {
+		case media == TypeNDJSON:
+			b.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "one NewEvent per line"}}
+		case media == TypeMergePatch:
+			// Clients that are generated send one content type, and JSON is the one that all of
+			// them know.
+			b.Description = "a JSON merge patch; " + TypeMergePatch + " is taken as well"
+		case slices.Contains(o.Body.Types, TypeMergePatch):
+			b.Content[media] = &huma.MediaType{Schema: d.schema(reflect.TypeOf(o.Takes), merged)}
+		default:
+			b.Content[media] = &huma.MediaType{Schema: d.schema(reflect.TypeOf(o.Takes), given)}
+		}
+	}
+	for _, content := range b.Content {
+		d.take(content.Schema)
+	}
+	if len(o.Body.Types) == 0 {
+		b.Content["application/octet-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+		b.Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{Description: "any bytes"}}
+	}
+	return b
+}
+
+// take notes which schemas describe bodies of requests.
+func (d *describer) take(s *huma.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Ref != "" {
+		if d.taken[s.Ref] {
+			return
+		}
+		d.taken[s.Ref] = true
+		s = d.registry.SchemaFromRef(s.Ref)
+	}
+	d.take(s.Items)
+	for _, one := range s.AnyOf {
+		d.take(one)
+	}
+	for _, property := range s.Properties {
+		d.take(property)
+	}
+}

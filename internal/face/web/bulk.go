@@ -1,0 +1,145 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/grapnelhq/grapnel/client"
+	grammar "github.com/grapnelhq/grapnel/internal/base/search"
+)
+
+// bulk is what can be done to the rows of a list together.
+type bulk struct {
+	Retry, Discard, Replay string // where selected ones go; empty: the session may not
+	Letters                bool   // the list is of dead letters, which are replayed first of all
+	Compare                string // before the ids of two to compare
+	Search                 string
+	All                    string // words for all that match
+	More                   bool   // there are more than this page has
+	JSONL, CSV             string // where all that match are downloaded
+}
+
+// Any says whether rows can be selected.
+func (b bulk) Any() bool { return b.Retry != "" || b.Compare != "" }
+
+func (v *visit) bulk(path string, s *search, rows int, more bool) bulk {
+	b := bulk{Letters: path == "/dead-letters", Search: s.Text, More: more, All: "all " + count(rows) + " that match"}
+	if more {
+		b.All = "all that match, " + count(rows) + "+"
+	}
+	if v.web.home == "" { // a portal has none of these pages
+		b.JSONL = v.link(path + "/export" + withQuery("q", s.Text, "format", client.JSONLines))
+		b.CSV = v.link(path + "/export" + withQuery("q", s.Text, "format", client.CSV))
+		b.Compare = v.link("/deliveries/")
+	}
+	for at, to := range map[string]*string{"/deliveries/retry": &b.Retry, "/dead-letters/discard": &b.Discard,
+		"/dead-letters/replay": &b.Replay} {
+		if v.mayDo(at) {
+			*to = v.link(at)
+		}
+	}
+	return b
+}
+
+// picked are the deliveries that were selected: the ticked ones, or the newest of all that match.
+// more says that others match too.
+func (v *visit) picked() (ids []string, more bool, err error) {
+	if v.PostForm.Get("all") == "" {
+		if ids = v.PostForm["id"]; len(ids) > v.web.Bounds.Page {
+			err = refused(http.StatusRequestEntityTooLarge, "Too many deliveries are selected.", "Select at most one page of them.")
+		}
+		return ids, false, err
+	}
+	s, err := v.parsed(v.PostForm.Get("q"))
+	if err != nil {
+		return nil, false, err
+	}
+	if len(s.Faults) > 0 {
+		return nil, false, refused(http.StatusBadRequest, "The search cannot be read.", s.Faults[0])
+	}
+	found, more, err := v.finished(s.Filter, v.PostForm.Get("letters") != "", v.web.Bounds.Named)
+	for i := range found {
+		ids = append(ids, found[i].ID)
+	}
+	return ids, more, err
+}
+
+// eachPicked does something to each selected delivery. It goes on after one that is refused, and
+// says how many those were.
+func (v *visit) eachPicked(one, several, done string, do func(id string) error) (string, error) {
+	ids, more, err := v.picked()
+	if err != nil || len(ids) == 0 {
+		return nothingSelected, err
+	}
+	n := 0
+	var first error
+	for _, id := range ids {
+		if err := v.Context().Err(); err != nil {
+			return "", err
+		}
+		if err := do(id); err == nil {
+			n++
+		} else if first == nil {
+			first = err
+		}
+	}
+	if n == 0 {
+		return "", first
+	}
+	said := many(n, one, several) + " " + done + "."
+	if rest := len(ids) - n; rest > 0 {
+		said += " " + many(rest, "other was", "others were") + " refused: " + first.Error()
+	}
+	if more {
+		said += " These were the newest " + count(len(ids)) + " that match; older ones are unchanged."
+	}
+	return said, nil
+}
+
+// export hands on the API's export of all that match, as it is sent: neither its length nor a slow
+// browser costs memory here. The API makes it an attachment.
+func (w *web) export(path string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r, nil)
+		if v.session == nil {
+			v.toLogin()
+			return
+		}
+		q := given("filter", r.URL.Query().Get("q"), "format", r.URL.Query().Get("format"))
+		if err := v.pass(rw, "/v1"+path, q); err != nil {
+			v.fail(err)
+		}
+	}
+}
+
+// tooLong refuses a search that is.
+func (v *visit) tooLong(text string) error {
+	if len(text) <= v.web.Bounds.Search {
+		return nil
+	}
+	return refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
+}
+
+// parsed reads a search, in which an endpoint's name becomes its id.
+func (v *visit) parsed(text string) (search, error) {
+	if err := v.tooLong(text); err != nil {
+		return search{}, err
+	}
+	s := parseSearch(text, v.now)
+	if err := v.understood(&s); err != nil {
+		return s, err
+	}
+	typed := s.Filter.Endpoint
+	if typed == "" || jump(typed) != "" || isChannel(typed) {
+		return s, nil
+	}
+	all, err := v.namedEndpoints()
+	if err != nil {
+		return s, err
+	}
+	id, says := grammar.One(typed, all)
+	if says != "" {
+		s.Faults = append(s.Faults, token{"endpoint", typed}.String()+": "+says+".")
+	}
+	s.Filter.Endpoint = id
+	return s, nil
+}

@@ -1,0 +1,296 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+)
+
+// deliveriesModel is a list of deliveries under a search.
+type deliveriesModel struct {
+	pager
+	Search  search
+	Verdict verdict
+	Views   []savedView
+	Chart   *histogram // what deliveries ended in, by time; nil: none did
+	Rows    []deliveryRow
+	Empty   string // why there are no rows
+	Hint    string // what to do about that
+	Clear   string // where the list is without the search; empty: there is none
+	Publish string // a command to copy, when nothing was ever published
+	Replay  string // the preview of a replay of all that match; empty: none of them is finished
+	Bulk    bulk
+}
+
+// savedView is a search with a name.
+type savedView struct {
+	Name, Href string
+	Here       bool
+}
+
+// deliveryRow is one delivery in a list.
+type deliveryRow struct {
+	ID, Href string
+	Pill     pill
+	Type     string
+	Endpoint string
+	At       string // where the endpoint's page is
+	Key      string
+	Attempts int
+	Result   string // of the last attempt
+	Took     string
+	Next     moment
+	Due      bool // the time of the next attempt has come
+	Age      moment
+	Why      string
+}
+
+// savedViews are the searches that people need at night.
+var savedViews = []struct{ name, q string }{
+	{"All", ""}, {"Failing now", "status:retrying"}, {"Held", "status:held"}, {"Dead", "status:dead"}, {"Slow", "took:2s"},
+	{"Timed out", "error:timeout"}, {"Server errors", "code:5xx"}, {"Replayed by hand", "replayed:yes"}, {"Delivered", "status:delivered"},
+}
+
+func deliveries(v *visit) (deliveriesModel, error) {
+	s, err := v.search()
+	if err != nil {
+		return deliveriesModel{}, err
+	}
+	m := deliveriesModel{Search: s}
+	for _, s := range savedViews {
+		m.Views = append(m.Views, savedView{s.name, v.link("/deliveries" + withQuery("q", s.q)), s.q == m.Search.Text})
+	}
+	if m.Search.Jump != "" {
+		return m, jumped(m.Search.Jump)
+	}
+	if len(s.Faults) > 0 {
+		m.unread(v)
+		return m, nil
+	}
+	f := m.Search.Filter
+	f.Limit, f.Cursor = v.web.Bounds.Page, v.URL.Query().Get("cursor")
+	found, err := v.client.Deliveries(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	names, err := v.endpointNames(found.Data)
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		row := v.deliveryRow(&found.Data[i], names)
+		row.Why, _, _ = strings.Cut(row.Why, ";") // only a pointer shows it; the delivery's page says the rest
+		m.Rows = append(m.Rows, row)
+	}
+	m.pager = v.pager("/deliveries", f.Cursor, found.Next, "q", m.Search.Text)
+	finished := slices.ContainsFunc(m.Search.Filter.Status, grapnel.Status.Final)
+	if finished && v.mayDo("/replays/start") {
+		m.Replay = v.link("/replays/new" + withQuery("q", m.Search.Text))
+	}
+	m.Bulk = v.bulk("/deliveries", &s, len(m.Rows), found.Next != "" || f.Cursor != "")
+	if m.Chart, err = v.histogram("/deliveries", &s); err != nil {
+		return m, err
+	}
+	m.slow(v)
+	m.answer(v, found.Next != "")
+	return m, nil
+}
+
+// slow has the view of slow deliveries begin at the 95th percentile of the shown time.
+func (m *deliveriesModel) slow(v *visit) {
+	if m.Chart == nil || m.Chart.slow == "" {
+		return
+	}
+	for i := range m.Views {
+		if view := &m.Views[i]; view.Name == "Slow" {
+			view.Href = v.link("/deliveries" + withQuery("q", "took:"+m.Chart.slow))
+			view.Here = strings.HasPrefix(m.Search.Text, "took:") && m.Search.with("took", "") == ""
+		}
+	}
+}
+
+// unread is the list of a search that cannot be read: nothing.
+func (m *deliveriesModel) unread(v *visit) {
+	m.Verdict.say("The search cannot be read.", "", "")
+	m.Empty = "Nothing is selected while a word of the search cannot be read."
+	m.Hint, m.Clear = "Correct it in the box above; the rest of it is as you typed it.", v.link("/deliveries")
+}
+
+// answer is the sentence above the list.
+func (m *deliveriesModel) answer(v *visit, more bool) {
+	if len(m.Rows) == 0 {
+		m.Verdict.say(m.Search.about("No deliveries."), "", "")
+		m.Empty = "No delivery matches the search."
+		m.Hint, m.Clear = "Retention may have deleted older ones; their totals remain on the overview.", v.link("/deliveries")
+		switch {
+		case m.Newest != "":
+			m.Empty, m.Hint, m.Clear = "There are no older deliveries.", "", m.Newest
+		case more:
+			m.Empty, m.Hint = "Nothing on this page matches.", "A search looks at one part of the deliveries at a time; older ones may match."
+		case m.Chart != nil && m.Chart.ended > 0 && m.Search.timeOnly():
+			m.Empty = "Retention has deleted the deliveries of this time."
+			m.Hint = many(m.Chart.ended, "delivery", "deliveries") + " ended then; the totals above remain."
+		case m.Search.Text == "" && m.Chart != nil:
+			m.Empty, m.Hint, m.Clear = "Retention has deleted all deliveries.", "The totals above remain.", ""
+		case m.Search.Text == "":
+			m.Empty, m.Clear = "No event was published yet.", ""
+			m.Hint, m.Publish = v.teach("Publish one with this command:", publishCommand)
+		}
+		return
+	}
+	var by tally[pill]
+	for _, r := range m.Rows {
+		by.add(r.Pill)
+	}
+	var parts []string
+	order := by.often()
+	for _, p := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", by.n[p], p.Word))
+	}
+	number := many(len(m.Rows), "delivery", "deliveries")
+	if more || m.Newest != "" {
+		number = "The newest " + number
+		if m.Newest != "" {
+			number = many(len(m.Rows), "older delivery", "older deliveries")
+		}
+	}
+	number = m.Search.about(number)
+	switch {
+	case len(order) > 1:
+		m.Verdict.say(number+": "+list(parts)+".", "", "")
+	case len(m.Rows) > 1:
+		m.Verdict.say(number+", all "+order[0].Word+".", "", "")
+	default:
+		m.Verdict.say(number+", "+order[0].Word+".", "", "")
+	}
+}
+
+// jumped leads to the page of the thing whose id was searched for.
+func jumped(path string) error { return &failure{Status: http.StatusSeeOther, Title: path} }
+
+// given are pairs of names and values as a query, without those that are empty.
+func given(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// withQuery is such a query behind a path; empty: all values are.
+func withQuery(pairs ...string) string {
+	if q := given(pairs...); len(q) > 0 {
+		return "?" + q.Encode()
+	}
+	return ""
+}
+
+// pager leads to the other pages of a list.
+type pager struct {
+	Older  string // the next page; empty: this is the last
+	Newest string // the first page; empty: this is it
+}
+
+// pager makes one for a list that is at a cursor, with the query that its pages have in common.
+func (v *visit) pager(path, cursor, next string, query ...string) (p pager) {
+	if next != "" {
+		p.Older = v.link(path + withQuery(append(query, "cursor", next)...))
+	}
+	if cursor != "" {
+		p.Newest = v.link(path + withQuery(query...))
+	}
+	return p
+}
+
+// here is what a number needs that is counted on a page and not in the whole list.
+func (p pager) here() string {
+	if p == (pager{}) {
+		return ""
+	}
+	return " on this page"
+}
+
+// pillOf is the state of a delivery, and that it is a test.
+func pillOf(d *client.Delivery) pill {
+	p := deliveryPill(d.Status, d.AttemptsMade)
+	if d.ReasonCode == grapnel.ReasonTest {
+		p.Word = "test " + p.Word
+	}
+	return p
+}
+
+func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
+	r := deliveryRow{
+		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: pillOf(d), Type: d.Type,
+		Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
+		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
+	}
+	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
+	if d.Last != nil {
+		r.Result, r.Took = result(d.Last.StatusCode, string(d.Last.ErrorClass)), took(time.Duration(d.Last.Duration))
+	}
+	if d.ReplayResult != "" {
+		r.Why = "replayed; " + string(d.ReplayResult)
+	}
+	return r
+}
+
+// endpointNames are the names of the endpoints of a list; one that is deleted has none.
+func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
+	ids := make([]string, len(of))
+	for i := range of {
+		ids[i] = of[i].EndpointID
+	}
+	return v.namesOf(ids)
+}
+
+// filtered is the twin of a list under the page's search.
+func filtered(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) {
+		_, q := cursored(path)(v)
+		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+			q.Set("filter", text)
+		}
+		return path, q
+	}
+}
+
+// finding is a command with the page's search.
+func finding(command string) func(*visit) string {
+	return func(v *visit) string {
+		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+			return command + " --filter " + shellQuote(text)
+		}
+		return command
+	}
+}
+
+// retryDeliveries retries the deliveries that were selected in a list.
+func retryDeliveries(v *visit) (string, error) {
+	if v.PostForm.Get("all") != "" {
+		s, err := v.parsed(v.PostForm.Get("q"))
+		if err != nil {
+			return "", err
+		}
+		if len(s.Faults) == 0 && len(s.Filter.Status) > 0 && !slices.ContainsFunc(s.Filter.Status, grapnel.Status.Final) {
+			return v.retryFound(s.Filter)
+		}
+	}
+	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
+		_, err := v.orderOnce("/v1/deliveries/", id, "/retry", map[string]string{"reason": byDashboard})
+		return err
+	})
+}
+
+// waitingStatuses are of deliveries that are not finished.
+var waitingStatuses = []grapnel.Status{grapnel.Pending, grapnel.Held}

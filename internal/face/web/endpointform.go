@@ -1,0 +1,224 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// endpointBlank is the form of an endpoint. Every row is a member of wire.NewEndpoint, which has
+// the kinds, limits and words of those that say none.
+var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input{
+	{group: "Where events go", at: "url", label: "URL", sample: "https://example.com/hooks", help: "gets each event as a signed POST request"},
+	{at: "description", label: "Name", sample: "acme production", help: "for people; the lists show it"},
+	{group: "Which events", at: "event_types", label: "Event types", sample: "invoice.*",
+		help: "one on each line; * stands for a whole segment. Empty: every type"},
+	{at: "filter", label: "Filter", sample: "event.data.amount > 100", help: "a CEL expression over event (type, key, data, metadata). Empty: no filter"},
+	{at: "source", label: "Source", kind: kindChoice, help: "only events that this source received"},
+	{group: "Order, pace and retries", at: "policy", label: "Policy", kind: kindChoice,
+		help: "Answers that say the event is unfit (400, 413, 415, 422): three attempts in ten minutes (default), or retried for days like everything else (standard)"},
+	{at: "ordering", label: "Order", help: "key: events of one key go out one after the other. none: they do not wait for each other"},
+	{at: "rate_limit/per_second", label: "Requests per second", sample: "no limit", help: "empty: no limit"},
+	{at: "rate_limit/burst", label: "In one burst", help: "one second's worth if not given"},
+	{at: "max_concurrency", label: "Requests at once", sample: "32", help: "32 if not given"},
+	{group: "The request", at: "format", label: "Format", help: "form of the body"},
+	{at: "headers", label: "Headers", sample: "Authorization: Bearer …",
+		help: "one on each line, sent with every delivery. {event.id}, {event.type}, {event.key} and {attempt} stand for their values"},
+	{at: "transform", label: "Transform", sample: "{text: .data.title}", help: "a jq expression over the standard body that gives the one to send. Empty: none"},
+	{at: "signature_headers", label: "Signature headers", help: "svix: also svix-id, svix-timestamp and svix-signature"},
+	{at: "trace", label: "Send the trace", help: "requests have the header traceparent, so that the receiver continues the publisher's trace"},
+	{at: "secret", label: "Secret", kind: kindSecret, when: "create", sample: "whsec_…", help: "to keep one that the receiver knows already. Empty: a new one is created"},
+	{group: "Marks", at: "labels", label: "Labels", sample: "team: billing", help: "one on each line. Lists can be filtered by them; no delivery depends on them"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
+}}
+
+// customerRows are the rows that a customer may set of its own endpoint: they concern its receiver,
+// and not how the operator's server works.
+var customerRows = []string{"url", "description", "event_types", "headers", "rate_limit/per_second", "rate_limit/burst"}
+
+// only is the blank with some of its rows.
+func (b *blank) only(names []string) *blank {
+	out := &blank{of: b.of}
+	for _, name := range names {
+		for _, in := range b.rows {
+			if in.at == name {
+				in.group = ""
+				out.rows = append(out.rows, in)
+			}
+		}
+	}
+	return out
+}
+
+// foldedGroups are those that most endpoints do not need.
+var foldedGroups = []string{"The request", "Marks"}
+
+// endpointForm makes the form of an endpoint; is is nil for a new one. The rows of b are those that
+// the session may set, and choices are asked for only if a row needs them.
+func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
+	choices := map[string][]option{}
+	for _, in := range b.rows {
+		var err error
+		switch in.at {
+		case "policy":
+			choices[in.at], err = v.policyOptions(policy.DefaultPreset)
+		case "ordering":
+			choices[in.at] = []option{{Word: "as the policy's preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
+		case "format":
+			choices[in.at] = []option{{Word: "as the policy's preset says, else standard"}, {Value: "standard", Word: "standard"},
+				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"}}
+		case "source":
+			choices[in.at], err = v.sourceOptions()
+		}
+		if err != nil {
+			return form{}, err
+		}
+	}
+	var doc json.RawMessage
+	if is != nil {
+		doc = ownSettings(is)
+		if own := words.Policy(is.Policy, is.PolicyChanges); textOf(kindChoice, is.Policy) == itsOwn && choices["policy"] != nil {
+			choices["policy"] = append(choices["policy"], option{Value: itsOwn, Word: own})
+		}
+	}
+	return v.form(b, doc, choices, foldedGroups...)
+}
+
+// ownSettings is an endpoint as its answer shows it, without what its policy's preset says.
+func ownSettings(is *client.Endpoint) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if p := is.PresetShape; p == nil || json.Unmarshal(is.JSON(), &fields) != nil {
+		return is.JSON()
+	} else {
+		for name, says := range map[string]string{"ordering": p.Ordering, "format": p.Format} {
+			if says != "" {
+				delete(fields, name)
+			}
+		}
+	}
+	doc, err := json.Marshal(fields)
+	if err != nil {
+		return is.JSON()
+	}
+	return doc
+}
+
+// mostOptions bounds the policies and sources that a choice offers.
+const mostOptions = 200
+
+// policyOptions are the policies that an endpoint can name.
+func (v *visit) policyOptions(usual string) ([]option, error) {
+	found, err := v.client.Policies(v.Context(), mostOptions, "")
+	if err != nil {
+		return nil, err
+	}
+	all := []option{{Value: "", Word: usual + " (the default)"}}
+	for i := range found.Data {
+		all = append(all, option{Value: found.Data[i].Name, Word: found.Data[i].Name})
+	}
+	return all, nil
+}
+
+func (v *visit) sourceOptions() ([]option, error) {
+	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: mostOptions})
+	if err != nil {
+		return nil, err
+	}
+	all := []option{{Value: "", Word: "events of any origin"}}
+	for i := range found.Data {
+		all = append(all, option{Value: found.Data[i].ID, Word: found.Data[i].Name})
+	}
+	return all, nil
+}
+
+// newEndpoint is the page that adds an endpoint, with its three choices.
+func newEndpoint(v *visit) (formModel, error) {
+	f, err := v.endpointForm(v.own(), nil)
+	if err != nil {
+		return formModel{}, err
+	}
+	to := v.URL.Query().Get("to")
+	m := v.formPage("Add an endpoint", f, "Add the endpoint", crumb{"Endpoints", v.link("/endpoints")}, crumb{"Add", ""})
+	m.Views = []savedView{{"My URL", v.link("/endpoints/new"), to != "demo"}}
+	m.Verdict.say("Where should events go?", "",
+		"To a URL of your own: give it, and name the event types it gets. The secret that signs the requests is shown once, after this.")
+	if demo := v.web.Dev.Receiver; demo != "" {
+		m.Views = append(m.Views, savedView{"The demo receiver", v.link("/endpoints/new?to=demo"), to == "demo"})
+		if to == "demo" {
+			m.Verdict.Next = "To the demo receiver of this program: it accepts every request, and verifies no signature."
+			if !v.again() {
+				m.Form.set("url", demo)
+				m.Form.set("description", "Demo receiver, open")
+			}
+		}
+	}
+	m.Views = append(m.Views, savedView{"A queue, without a URL", v.link("/queues/new"), false})
+	if v.session.portal {
+		m.Views = nil
+	}
+	return m, nil
+}
+
+// set gives an input a value.
+func (f *form) set(name, value string) {
+	if at := f.find("/" + name); at != nil {
+		at.Value = value
+	}
+}
+
+func addEndpoint(v *visit) (string, error) {
+	in, err := v.creation(v.own())
+	if err != nil {
+		return "", err
+	}
+	return "", v.makeEndpoint(in)
+}
+
+// makeEndpoint creates an endpoint and has the answer show its secret.
+func (v *visit) makeEndpoint(in map[string]any) error {
+	var made client.Endpoint
+	if err := v.postOnce("/v1/endpoints", in, &made); err != nil {
+		return err
+	}
+	at := "/endpoints/" + url.PathEscape(made.ID)
+	v.secret = &secretModel{Label: "Secret of the endpoint", Secret: made.Secret, Back: at}
+	v.secret.Verdict.say(endpointName(&made)+" gets events from now on.", "",
+		"Give this secret to the receiver, which verifies the signature of every request with it.")
+	v.secret.Verdict.Acts = []act{{Label: "To the endpoint", Href: v.link(at), Main: true}, {Label: "Send a test event", Post: v.link(at + "/test")}}
+	return nil
+}
+
+func editEndpoint(v *visit) (formModel, error) {
+	e, err := v.client.Endpoint(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.endpointForm(v.own(), e)
+	if err != nil {
+		return formModel{}, err
+	}
+	m := v.formPage("Change "+endpointName(e), f, "Save", v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Change")...)
+	m.Verdict.say("Change "+endpointName(e)+".", "",
+		"New settings apply to the next attempt, also of deliveries that are pending. Only what you change here is sent.")
+	return m, nil
+}
+
+func saveEndpoint(v *visit) (string, error) {
+	changes, err := v.changes(v.own())
+	if err != nil {
+		return "", err
+	}
+	id := v.PathValue("id")
+	v.goTo("/endpoints/" + url.PathEscape(id))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateEndpoint(v.Context(), id, changes)
+	return fmt.Sprintf("Saved: %s.", many(len(changes), "setting", "settings")), err
+}

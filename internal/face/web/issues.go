@@ -1,0 +1,284 @@
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/web/picture"
+)
+
+// issuesModel lists issues, the one that failed last first.
+type issuesModel struct {
+	pager
+	Crumbs  []crumb
+	Verdict verdict
+	Views   []savedView
+	Rows    []issueRow
+	Hint    string // why there are no rows
+}
+
+// issueRow is one issue.
+type issueRow struct {
+	Pill           pill
+	Endpoint, Href string
+	Result, Answer string
+	Owner          string
+	Spark          template.HTML
+	Failures       string
+	Last           moment
+}
+
+// issueViews are the states that the list can show, the usual one first.
+var issueViews = []struct{ name, state string }{
+	{"Unresolved", "open,acknowledged"}, {"Muted", "muted"}, {"Resolved", "resolved"}, {"All", "open,acknowledged,muted,resolved"},
+}
+
+func issues(v *visit) (issuesModel, error) {
+	q := v.URL.Query()
+	state, endpoint, cursor := cmp.Or(q.Get("state"), issueViews[0].state), q.Get("endpoint"), q.Get("cursor")
+	m := issuesModel{Crumbs: v.trail(v.history(), crumb{"Issues", ""})}
+	for _, view := range issueViews {
+		at := v.link("/issues" + withQuery("state", view.state, "endpoint", endpoint))
+		m.Views = append(m.Views, savedView{view.name, at, view.state == state})
+	}
+	found, err := v.client.Issues(v.Context(), client.IssueFilter{States: []string{state}, Endpoint: endpoint,
+		Limit: v.web.Bounds.Page, Cursor: cursor})
+	if err != nil {
+		return m, err
+	}
+	var ids []string
+	for i := range found.Data {
+		ids = append(ids, found.Data[i].EndpointID)
+	}
+	names, err := v.namesOf(ids)
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		m.Rows = append(m.Rows, v.issueRow(&found.Data[i], names))
+	}
+	m.pager = v.pager("/issues", cursor, found.Next, "state", state, "endpoint", endpoint)
+	m.answer(found, state)
+	return m, nil
+}
+
+// answer is the sentence above the list.
+func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
+	n, open := len(found.Data), 0
+	for i := range found.Data {
+		if found.Data[i].State == "open" {
+			open++
+		}
+	}
+	more := "" // other pages may have open ones
+	if found.Next != "" || m.Newest != "" {
+		more = "At least "
+	}
+	switch {
+	case n == 0 && state == issueViews[0].state:
+		m.Verdict.Pieces = []piece{{"No issue is open.", ""}}
+		m.Hint = "Failures that look alike become an issue a few seconds after the first one."
+	case n == 0:
+		m.Verdict.Pieces = []piece{{"There are no such issues.", ""}}
+		m.Hint = "Choose another view above."
+	case open > 0:
+		m.Verdict.say(more+many(open, "issue is open", "issues are open")+".", toneBad,
+			"Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again.")
+	case more != "":
+		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + " on this page, none open.", ""}}
+	default:
+		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + ", none open.", ""}}
+	}
+}
+
+func (v *visit) issueRow(i *client.Issue, names map[string]string) issueRow {
+	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(names[i.EndpointID], i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
+		Result: issueResult(i), Answer: cut(i.Answer), Owner: i.Owner, Failures: count(i.Failures), Last: v.at(i.LastSeen)}
+	if i.Regressions > 0 {
+		row.Result += ", came back " + many(i.Regressions, "time", "times")
+	}
+	row.Spark = issueSpark(i)
+	return row
+}
+
+// cut shortens an answer for a row.
+func cut(answer string) string {
+	if len(answer) <= 80 {
+		return answer
+	}
+	return strings.ToValidUTF8(answer[:80], "") + "…"
+}
+
+func issueResult(i *client.Issue) string {
+	if i.ErrorClass == "other" {
+		return "other failures"
+	}
+	return result(i.StatusCode, string(i.ErrorClass))
+}
+
+func issuePill(i *client.Issue) pill {
+	tone := map[string]string{"open": toneBad, "acknowledged": toneWait, "muted": toneHold, "resolved": toneOK}[i.State]
+	return pill{tone, i.State}
+}
+
+// issueSpark is the line of the failures by the hour.
+func issueSpark(i *client.Issue) template.HTML {
+	values := make([]float64, len(i.Hours))
+	for n, failed := range i.Hours {
+		values[n] = float64(failed)
+	}
+	return drawn(picture.Spark(values, toneBad, "Failures in each of the last 48 hours, at most "+count(slices.Max(append(i.Hours, 0)))+" in one."))
+}
+
+func issuesTwin(v *visit) (string, url.Values) {
+	q := v.URL.Query()
+	return "/v1/issues", given("state", cmp.Or(q.Get("state"), issueViews[0].state), "endpoint", q.Get("endpoint"), "cursor", q.Get("cursor"))
+}
+
+func issuesCommand(v *visit) string {
+	_, q := issuesTwin(v)
+	return flagged("grapnel issues list --state "+shellQuote(q.Get("state")), "endpoint")(v)
+}
+
+// issueModel is one issue.
+type issueModel struct {
+	Crumbs     []crumb
+	Pill       pill
+	Name, At   string
+	Verdict    verdict
+	Spark      template.HTML
+	Causes     []causeRow
+	Deliveries []deliveryRow
+	Facts      []fact
+	Owner      string
+	Note       string
+	Set        string // where owner and note are set; empty: the session may not
+}
+
+func issuePage(v *visit) (issueModel, error) {
+	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return issueModel{}, err
+	}
+	name, err := v.nameOf(i.EndpointID)
+	if err != nil {
+		return issueModel{}, err
+	}
+	m := issueModel{Pill: issuePill(i), Name: name,
+		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
+		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
+	v.title = "Issue of " + m.Name
+	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
+	if i.State == "open" {
+		m.Verdict.Pieces[0].Tone = toneBad
+	}
+	if w := i.Why; w != nil {
+		m.Verdict.Next = w.Sentence
+		for n := range w.Causes {
+			m.Causes = append(m.Causes, v.causeRow(w, &w.Causes[n]))
+		}
+	}
+	for _, id := range i.DeliveryIDs {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			continue // retention has deleted it
+		}
+		m.Deliveries = append(m.Deliveries, v.deliveryRow(d, nil))
+	}
+	m.facts(v, i)
+	return m, m.acts(v, i)
+}
+
+func (m *issueModel) facts(v *visit, i *client.Issue) {
+	about := ""
+	if i.Approximate {
+		about = "about "
+	}
+	m.Facts = []fact{
+		{Name: "Result", Value: issueResult(i)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: count(i.Failures)},
+		{Name: "Deliveries", Value: about + count(i.Deliveries)}, {Name: "Ordering keys", Value: about + count(i.Keys)},
+		{Name: "First", At: v.at(i.FirstSeen)}, {Name: "Last", At: v.at(i.LastSeen)},
+	}
+	if i.Regressions > 0 {
+		m.Facts = append(m.Facts, fact{Name: "Came back", Value: many(i.Regressions, "time", "times") + ", last", At: v.atOr(i.ReopenedAt)})
+	}
+	if i.ChangedBy != "" {
+		m.Facts = append(m.Facts, fact{Name: sentenceCase(i.State), Value: "by " + i.ChangedBy, At: v.atOr(i.ChangedAt)})
+	}
+	if i.State != "resolved" {
+		m.Facts = append(m.Facts, fact{Name: "Resolved by itself after", Value: many(i.ResolvesIn, "success", "successes") + " since the last failure"})
+	}
+	m.Facts = slices.DeleteFunc(m.Facts, func(f fact) bool { return f.Value == "" && !f.At.Set() })
+}
+
+func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// acts are the buttons that the session may press in the issue's state.
+func (m *issueModel) acts(v *visit, i *client.Issue) error {
+	add := func(verb, label string, main bool) {
+		v.offer(&m.Verdict, "/issues/{id}/"+verb, i.ID, act{Label: label, Main: main})
+	}
+	if i.State == "resolved" {
+		add("reopen", "Open again", false)
+	} else {
+		if i.State != "acknowledged" {
+			add("acknowledge", "Acknowledge", true)
+		}
+		if i.State != "muted" {
+			add("mute", "Mute 24 h", false)
+		}
+		add("resolve", "Resolve", false)
+	}
+	m.Set = v.ifMay("/issues/{id}/set")
+	return v.offerIssue(&m.Verdict, i)
+}
+
+// issueSearch finds the dead letters that ended as the issue's failures did.
+func issueSearch(i *client.Issue) string {
+	s := search{Text: "endpoint:" + i.EndpointID + " status:failed"}
+	if i.EventsFrom != nil {
+		s.Text = s.with("from", i.EventsFrom.UTC().Format(time.RFC3339Nano))
+	}
+	if i.ErrorClass == "other" {
+		return s.Text
+	}
+	s.Text = s.with("error", string(i.ErrorClass))
+	if i.StatusCode > 0 {
+		s.Text = s.with("code", strconv.Itoa(i.StatusCode))
+	}
+	return s.Text
+}
+
+// setIssue makes the action that gives an issue a state.
+func setIssue(state, notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		changes := client.IssueChanges{State: state}
+		if state == "muted" {
+			until := v.now.Add(24 * time.Hour)
+			changes.MutedUntil = &until
+		}
+		_, err := v.client.ChangeIssue(v.Context(), v.PathValue("id"), changes)
+		return notice, err
+	}
+}
+
+// noteIssue sets owner and note, or removes them: those that differ from what the form showed.
+func noteIssue(v *visit) (string, error) {
+	changes := map[string]any{}
+	for _, name := range []string{"owner", "note"} {
+		text := strings.TrimSpace(v.PostForm.Get(name))
+		if !v.PostForm.Has("was-"+name) || text != strings.TrimSpace(v.PostForm.Get("was-"+name)) {
+			changes[name] = text
+		}
+	}
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	return "Saved.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil, changes, nil)
+}

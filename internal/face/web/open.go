@@ -1,0 +1,92 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/pass"
+)
+
+// A portal link leads to a page whose script takes the code out of the address and sends it here.
+// The code stands behind the #, so no server, log or referrer gets it, and programs that fetch
+// links in advance do not use it up.
+
+// openModel is the page that a link leads to.
+type openModel struct{ Post, Start string }
+
+// opening draws that page. The link of a portal that may be framed has the origins itself, because
+// no session says yet which portal it is.
+func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	frames := new(pass.Frames)
+	if of := r.URL.Query().Get("of"); of != "" && w.Passes.OpenFor(pass.UseFrames, of, frames) == nil && w.Clock().Before(frames.Ends) {
+		h := rw.Header()
+		h.Set("Content-Security-Policy", strings.ReplaceAll(h.Get("Content-Security-Policy"), "frame-ancestors 'none'",
+			"frame-ancestors "+strings.Join(frames.Origins, " ")))
+		h.Del("X-Frame-Options")
+	}
+	v.session = nil
+	s := v.bare("Opening")
+	s.Model, s.Forms = openModel{v.link("/open"), v.link("/endpoints")}, v.asset("frame.js")
+	v.draw(http.StatusOK, "open.html", s)
+}
+
+// opened is what the script gets for a code.
+type opened struct {
+	To   string `json:"to"`             // the first page
+	Pass string `json:"pass,omitempty"` // only in a frame; else it is in the cookie
+}
+
+// open exchanges the code of a link for a session.
+func (w *web) open(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	if err := w.readForm(rw, r); err != nil || w.foreign(r) {
+		v.told(http.StatusForbidden, "The request is not from the portal's own page.")
+		return
+	}
+	code := r.PostForm.Get("code")
+	if !pass.Is(code) || len(code) > mostCode {
+		v.told(http.StatusUnauthorized, "This is no portal link.")
+		return
+	}
+	caller, _ := w.caller(code, r.RemoteAddr)
+	made, err := caller.OpenPortal(v.Context())
+	var refusal *client.Error
+	switch {
+	case errors.As(err, &refusal) && (refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden):
+		v.told(http.StatusUnauthorized, "The link was used before, has expired, or was withdrawn.")
+		return
+	case err != nil:
+		v.told(http.StatusServiceUnavailable, "The portal cannot be opened now.")
+		return
+	}
+	out := opened{To: v.link("/endpoints")}
+	if r.PostForm.Get("frame") != "" {
+		out.Pass = made.Pass
+	} else {
+		w.setCookie(rw, r, portalCookie, made.Pass, made.ExpiresAt.Sub(v.now))
+	}
+	v.answer(http.StatusOK, out)
+}
+
+// mostCode bounds the length of a code. One with all endpoints that it can name has half of it.
+const mostCode = 8 << 10
+
+// told answers the script with a sentence.
+func (v *visit) told(status int, sentence string) {
+	v.answer(status, map[string]string{"problem": sentence})
+}
+
+func (v *visit) answer(status int, out any) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	v.rw.Header().Set("Content-Type", "application/json")
+	v.rw.WriteHeader(status)
+	_, _ = v.rw.Write(text) // the browser may have left
+}

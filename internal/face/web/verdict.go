@@ -1,0 +1,104 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+)
+
+// piece is a part of a sentence; its tone says whether it is about trouble.
+type piece struct{ Text, Tone string }
+
+// said is a verdict of package words, without things to do about it.
+func said(v words.Verdict) (out verdict) {
+	for _, p := range v.Pieces {
+		out.Pieces = append(out.Pieces, piece(p))
+	}
+	out.Next = v.Next
+	return out
+}
+
+// verdict is the answer that a page opens with: one sentence, what follows from it, a command to
+// copy where there is nothing yet, and at most three things to do about it.
+type verdict struct {
+	Pieces  []piece
+	Next    string
+	Command string
+	Acts    []act
+}
+
+// say answers with one sentence in a tone, and what follows from it.
+func (v *verdict) say(sentence, tone, next string) {
+	v.Pieces, v.Next = []piece{{sentence, tone}}, next
+}
+
+// act is a button: a link, or a form that posts to an action.
+type act struct {
+	Label string
+	Href  string // of a link
+	Post  string // of a form
+	Main  bool   // the one to press
+	Key   string // on the keyboard
+	Sure  string // a question before it is done; empty: none
+}
+
+// offer adds a button that does something to the thing with an id, if the session may press it.
+func (v *visit) offer(to *verdict, path, id string, a act) {
+	if v.mayDo(path) {
+		a.Post = v.link(strings.Replace(path, "{id}", url.PathEscape(id), 1))
+		to.Acts = append(to.Acts, a)
+	}
+}
+
+// offerPause adds the button that pauses a thing, or has a paused one go on.
+func (v *visit) offerPause(to *verdict, path, id string, paused bool) {
+	if paused {
+		v.offer(to, path+"/resume", id, act{Label: "Resume", Key: "p", Main: true})
+	} else {
+		v.offer(to, path+"/pause", id, act{Label: "Pause", Key: "p"})
+	}
+}
+
+// troubled are the endpoints that need eyes: the worst state first, then those that hold most.
+func troubled(all []client.Endpoint) []client.Endpoint {
+	found := slices.DeleteFunc(slices.Clone(all), func(e client.Endpoint) bool { return e.Health.State == grapnel.HealthHealthy })
+	slices.SortStableFunc(found, func(a, b client.Endpoint) int {
+		if d := words.Rank(a.Health.State) - words.Rank(b.Health.State); d != 0 {
+			return d
+		}
+		return b.Health.Held - a.Health.Held
+	})
+	return found
+}
+
+// about is what the words about an endpoint need of it.
+func about(e *client.Endpoint) *client.OverviewEndpoint {
+	return &client.OverviewEndpoint{ID: e.ID, Tenant: e.Tenant, Description: e.Description, URL: e.URL,
+		DisabledReason: e.DisabledReason, Health: e.Health}
+}
+
+func endpointName(e *client.Endpoint) string { return words.Name(about(e)) }
+
+// remedies are the buttons for an endpoint in its state, as far as the session may press them.
+func (v *visit) remedies(e *client.OverviewEndpoint) []act {
+	var out verdict
+	offer := func(label, verb, key string) {
+		v.offer(&out, "/endpoints/{id}/"+verb, e.ID, act{Label: label, Key: key})
+	}
+	switch e.Health.State {
+	case grapnel.HealthOpen, grapnel.HealthThrottled:
+		offer("Probe now", "probe", "")
+		offer("Pause", "pause", "p")
+	case grapnel.HealthPaused:
+		offer("Resume", "resume", "p")
+	case grapnel.HealthDisabled:
+		offer("Enable", "enable", "")
+	default:
+		offer("Pause", "pause", "p")
+	}
+	return out.Acts
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+)
+
+// moment is an instant on a page: relative to now in the text, absolute on hover.
+type moment struct{ At, Now time.Time }
+
+func (v *visit) at(t time.Time) moment { return moment{t, v.now} }
+
+// atOr is an instant that may be missing.
+func (v *visit) atOr(t *time.Time) moment {
+	if t == nil {
+		return moment{Now: v.now}
+	}
+	return v.at(*t)
+}
+
+// Set says whether there is one.
+func (m moment) Set() bool { return !m.At.IsZero() }
+
+// ISO is the instant for programs, such as the script that keeps the text up to date.
+func (m moment) ISO() string { return m.At.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Absolute is the instant in UTC.
+func (m moment) Absolute() string { return m.At.UTC().Format("Mon 2 Jan 2006, 15:04:05 UTC") }
+
+// Clock is the instant in UTC, short: with its day if that is not today, and with its year if that
+// is not this one.
+func (m moment) Clock() string {
+	at, now := m.At.UTC(), m.Now.UTC()
+	switch {
+	case at.YearDay() == now.YearDay() && at.Year() == now.Year():
+		return at.Format("15:04:05")
+	case at.Sub(now).Abs() < 6*24*time.Hour:
+		return at.Format("Mon 15:04")
+	case at.Year() != now.Year():
+		return at.Format("2 Jan 2006 15:04")
+	}
+	return at.Format("2 Jan 15:04")
+}
+
+// Relative is how long ago the instant was, or in how long it will be.
+func (m moment) Relative() string {
+	switch d := m.At.Sub(m.Now); {
+	case d > -time.Second && d < time.Second:
+		return "now"
+	case d < 0:
+		return words.Roughly(-d) + " ago"
+	default:
+		return "in " + spoken(d)
+	}
+}
+
+// The forms of numbers and durations are those of package words.
+
+func spoken(d time.Duration) string                      { return words.Spoken(d) }
+func took(d time.Duration) string                        { return words.Took(d) }
+func count[N ~int | ~int64](n N) string                  { return words.Count(n) }
+func percent(part, whole int64) string                   { return words.Percent(part, whole) }
+func list(names []string) string                         { return words.List(names) }
+func sentence(text string) string                        { return words.Sentence(text) }
+func many[N ~int | ~int64](n N, one, more string) string { return words.Many(n, one, more) }
+
+// tally counts things, in the order in which they first came.
+type tally[T comparable] struct {
+	n     map[T]int
+	order []T
+}
+
+func (t *tally[T]) add(one T) {
+	if t.n == nil {
+		t.n = map[T]int{}
+	}
+	if t.n[one]++; t.n[one] == 1 {
+		t.order = append(t.order, one)
+	}
+}
+
+// often has the most frequent first.
+func (t *tally[T]) often() []T {
+	slices.SortStableFunc(t.order, func(a, b T) int { return t.n[b] - t.n[a] })
+	return t.order
+}
+
+// pill is a state: its colour, its sign and its word.
+type pill struct{ Tone, Word string }
+
+// The tones of states. Each has a colour and a sign in app.css.
+const (
+	toneOK   = words.OK
+	toneWait = words.Wait
+	toneHold = words.Hold
+	toneBad  = words.Bad
+	toneNone = words.None
+)
+
+// deliveryPill is the state of a delivery. A pending one that was attempted is being retried.
+func deliveryPill(status grapnel.Status, attempts int) pill {
+	switch status {
+	case grapnel.Delivered:
+		return pill{toneOK, "delivered"}
+	case grapnel.Failed:
+		return pill{toneBad, "failed"}
+	case grapnel.Held:
+		return pill{toneHold, "held"}
+	case grapnel.Pending:
+		if attempts > 0 {
+			return pill{toneWait, "retrying"}
+		}
+		return pill{toneWait, "pending"}
+	}
+	return pill{toneNone, string(status)}
+}
+
+// healthPill is the state of an endpoint.
+func healthPill(state grapnel.HealthState) pill { return pill(words.Health(state)) }
+
+// classes says in words what an attempt ended in. The number of the status comes before it.
+var classes = map[string]string{
+	"dns": "name not found", "connect": "connection refused", "tls": "TLS failed", "timeout": "timeout", "reset": "connection reset",
+	"protocol": "not HTTP", "redirect": "redirect", "blocked": "address blocked",
+}
+
+// result is what an attempt ended in: its status, or what kept it from having one.
+func result(status int, class string) string {
+	if status != 0 {
+		return strconv.Itoa(status)
+	}
+	return cmp.Or(classes[class], class)
+}

@@ -1,0 +1,155 @@
+// Package relay moves events from the outboxes of producers, which are tables in databases of their
+// own, into Grapnel.
+//
+// A Runner owns the relays. Each source with an outbox has one goroutine with one connection, a
+// courier. It reads committed rows in order, publishes them through the engine, and then removes
+// them. outbox/install.sql explains the order.
+//
+// Its guarantees:
+//
+//   - Events of one key are published in the order of their commits. A look reads the oldest rows
+//     of each key without a gap, and nothing is published before the rows that were read with it,
+//     or earlier, are durable.
+//   - Each event arrives once. It has its id since it was published, so a repeated publish is a
+//     duplicate, which the store recognises; and a row is removed only after its event is durable
+//     here.
+//   - So two relays of one outbox do no harm. A lock in the producer's database lets mostly one of
+//     them work.
+//   - Polling alone is sufficient. NOTIFY wakes a sleeping courier, and a lost one costs half a
+//     second.
+//   - An event that Grapnel cannot accept is set aside with the reason and delays no others.
+//   - An unreachable database stops one courier only.
+//   - No log, status or error contains a DSN's secrets.
+//
+// It does not promise to recognise an event that was published here, could not be removed there,
+// and is published again after Grapnel has forgotten it. Events are remembered for their retention
+// (--retention).
+package relay
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Engine is the part of the engine that the relay needs.
+type Engine interface {
+	// Sources returns those in scope.
+	Sources(scope store.Scope) []grapnel.Source
+	// Publish commits events with their deliveries.
+	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
+}
+
+// Shelf stores rows that cannot become an event.
+type Shelf interface {
+	SetAside(ctx context.Context, a grapnel.Aside) error
+}
+
+// Options are the parts and settings of a runner. Engine and Store are required.
+type Options struct {
+	Bounds   Bounds // inside this package; zero: their defaults
+	Engine   Engine
+	Store    Shelf
+	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
+	Log      *slog.Logger     // nil: nothing is logged
+	Now      func() time.Time // nil: time.Now
+	Random   func() float64   // from 0 to 1, for pauses; nil: math/rand's
+
+	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests inject faults
+}
+
+// DefaultMaxEvent is the limit of an event's data if Options set none.
+const DefaultMaxEvent = 256 << 10
+
+// Runner owns the relays of one process.
+type Runner struct {
+	o      Options
+	events *prometheus.CounterVec
+
+	mu       sync.Mutex
+	couriers map[string]*courier // by source
+	work     sync.WaitGroup
+}
+
+// New makes a runner. Nothing moves before Run.
+func New(o Options) *Runner {
+	if o.MaxEvent == 0 {
+		o.MaxEvent = DefaultMaxEvent
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	o.Bounds = bounds.Fill(o.Bounds)
+	if o.open == nil {
+		o.open = func(ctx context.Context, dsn string) (box, error) { return open(ctx, dsn, o.Bounds) }
+	}
+	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}}
+}
+
+// Run moves events until ctx ends, and returns after everything it started has. Unfinished work is
+// repeated by the next Run.
+func (r *Runner) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.sweep(ctx)
+		backoff.Wait(ctx.Done(), r.o.Bounds.Sweep)
+	}
+	r.work.Wait()
+}
+
+// sweep starts a courier for every source with an outbox, and stops those of sources that have none
+// any more, have another one, or are paused.
+func (r *Runner) sweep(ctx context.Context) {
+	wanted := map[string]grapnel.Source{}
+	for _, s := range r.o.Engine.Sources(store.Everyone()) {
+		if s.Outbox != nil && !s.Paused {
+			wanted[s.ID] = s
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.couriers {
+		if s, still := wanted[id]; !still || s.Outbox.DSN.Text != c.source.Outbox.DSN.Text || s.Tenant != c.source.Tenant {
+			c.stop()
+			// It is removed from the list at once, and the next sweep starts another one: two of
+			// them do no harm.
+			delete(r.couriers, id)
+			continue
+		}
+		delete(wanted, id)
+	}
+	for id, s := range wanted {
+		if ctx.Err() != nil {
+			return
+		}
+		c := newCourier(r, s)
+		var own context.Context
+		own, c.stop = context.WithCancel(ctx)
+		r.couriers[id] = c
+		r.work.Go(func() { c.run(own) })
+	}
+}
+
+// Status returns the state of a source's relay. false: it has none.
+func (r *Runner) Status(source string) (Status, bool) {
+	r.mu.Lock()
+	c := r.couriers[source]
+	r.mu.Unlock()
+	if c == nil {
+		return Status{}, false
+	}
+	return c.status(), true
+}

@@ -1,0 +1,172 @@
+package configuration
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/pass"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// These answers come from memory: from the configuration.
+
+// Endpoint returns an endpoint that exists and is in scope.
+func (b *Book) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	ep := b.Snapshot().Endpoint(scope, id)
+	if ep == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *ep, true
+}
+
+// Endpoints returns the endpoints in scope, sorted by id.
+func (b *Book) Endpoints(scope store.Scope) []grapnel.Endpoint {
+	var eps []grapnel.Endpoint
+	for _, ep := range b.Snapshot().endpoints {
+		if ep.DeletedAt.IsZero() && scope.Covers(ep.Tenant, ep.ID) {
+			eps = append(eps, ep.Endpoint)
+		}
+	}
+	return eps
+}
+
+// Queue returns a queue by the tenant and its name, or by its id, whatever tenant is given. With an
+// empty tenant it finds a name that only one queue in scope has.
+func (b *Book) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
+	var found *grapnel.Endpoint
+	conf := b.Snapshot()
+	for _, ep := range conf.endpoints {
+		switch {
+		case ep.Queue == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant):
+		case ep.ID == name:
+			return ep.Endpoint, true
+		case ep.Queue.Name != name || tenant != "" && ep.Tenant != tenant:
+		case found != nil:
+			return grapnel.Endpoint{}, false
+		default:
+			found = &ep.Endpoint
+		}
+	}
+	if found == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *found, true
+}
+
+// Source returns a source that is in scope.
+func (b *Book) Source(scope store.Scope, id string) (grapnel.Source, bool) {
+	src := find(b.Snapshot().sources, id, sourceID)
+	if src == nil || !scope.Allows(src.Tenant) {
+		return grapnel.Source{}, false
+	}
+	return *src, true
+}
+
+// Sources returns the sources in scope, sorted by id.
+func (b *Book) Sources(scope store.Scope) []grapnel.Source {
+	return those(b.Snapshot().sources, func(s *grapnel.Source) bool { return scope.Allows(s.Tenant) })
+}
+
+// Policies returns the named policies in scope.
+func (b *Book) Policies(scope store.Scope) []grapnel.NamedPolicy {
+	return those(b.Snapshot().policies, func(p *grapnel.NamedPolicy) bool { return scope.Allows(p.Tenant) })
+}
+
+// Keys returns the API keys in scope.
+func (b *Book) Keys(scope store.Scope) []grapnel.Key {
+	_, one := scope.One()
+	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Secret() && (!one || scope.Allows(k.Tenant)) })
+}
+
+// Series is the series of the passes of a tenant that are valid; empty: none was revoked yet.
+func (b *Book) Series(tenant string) string {
+	if k := b.Snapshot().key(grapnel.SeriesID(tenant)); k != nil {
+		return k.Series
+	}
+	return ""
+}
+
+// Holds says whether a pass is valid, as far as revocations are concerned.
+func (b *Book) Holds(p *pass.Pass) bool { return p.Holds(b.Snapshot().key) }
+
+// MakerKey is the key whose session a pass is; false: there is none any more.
+func (b *Book) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(b.Snapshot().key) }
+
+// key is the key or record with an id; nil: none.
+func (c *Snapshot) key(id string) *grapnel.Key { return find(c.keys, id, keyID) }
+
+// Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
+func (b *Book) Endings(tenant string) []grapnel.Key {
+	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Ended != nil && k.Tenant == tenant })
+}
+
+// Portal is how the portal of a tenant looks; false: nothing was set.
+func (b *Book) Portal(tenant string) (grapnel.Portal, bool) {
+	k := find(b.Snapshot().keys, grapnel.PortalID(tenant), keyID)
+	if k == nil || k.Portal == nil {
+		return grapnel.Portal{}, false
+	}
+	return *k.Portal, true
+}
+
+// KeyByHash finds a key by the hash of its text.
+func (b *Book) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+	conf := b.Snapshot()
+	at, ok := conf.byHash[hash]
+	if !ok {
+		return grapnel.Key{}, false
+	}
+	return conf.keys[at], true
+}
+
+// Current returns an error while the configuration in memory may be out of date.
+func (b *Book) Current() error { return b.o.Current() }
+
+// Caller finds a caller's key by its hash. It fails while this node does not know which keys are
+// valid now.
+func (b *Book) Caller(hash [32]byte) (key grapnel.Key, known bool, err error) {
+	if err := b.Current(); err != nil {
+		return grapnel.Key{}, false, err
+	}
+	key, known = b.KeyByHash(hash)
+	return key, known, nil
+}
+
+// Queues returns the queues in scope, sorted by id.
+func (b *Book) Queues(scope store.Scope) []grapnel.Endpoint {
+	conf := b.Snapshot()
+	if conf.queues == 0 {
+		return nil
+	}
+	var all []grapnel.Endpoint
+	for _, ep := range conf.endpoints {
+		if ep.Queue != nil && ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			all = append(all, ep.Endpoint)
+		}
+	}
+	return all
+}
+
+// Tenants returns the tenants that own a part of the configuration, sorted.
+func (b *Book) Tenants() []string {
+	conf := b.Snapshot()
+	there := map[string]bool{}
+	for _, ep := range conf.endpoints {
+		there[ep.Tenant] = true
+	}
+	for i := range conf.sources {
+		there[conf.sources[i].Tenant] = true
+	}
+	for i := range conf.policies {
+		there[conf.policies[i].Tenant] = true
+	}
+	for i := range conf.types {
+		there[conf.types[i].Tenant] = true
+	}
+	for i := range conf.keys {
+		there[conf.keys[i].Tenant] = true
+	}
+	delete(there, "")
+	return slices.Sorted(maps.Keys(there))
+}

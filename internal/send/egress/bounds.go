@@ -1,0 +1,32 @@
+package egress
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/send/transform"
+)
+
+// Bounds are the sizes and time limits inside this package; see package bounds. The sizes of a
+// response that are read, stored and shown are promised to users and are not here.
+type Bounds struct {
+	Addresses int `bound:"8"` // of a name that are tried
+	// stale connections in a row that one attempt passes over
+	Stale int `bound:"3"`
+	// a body from this size on is written while the answer is read; a shorter one fits into buffers
+	LongBody int64 `bound:"16KiB" tiny:"16"`
+	// for the writer of a long body to finish, once the answer is complete
+	Patience time.Duration `bound:"50ms" tiny:"10ms"`
+	Sessions int           `bound:"1024"` // TLS sessions remembered
+	// bytes of an answer that are read ahead; a longer answer is never a simple one
+	Ahead int `bound:"4096" least:"16"`
+
+	// the head of a simple answer that is remembered: the next answer's is mostly the same
+	SameHead int `bound:"512" tiny:"40"`
+
+	// The transforms of a tenant get 1/ShapePart of one processor, after a burst of ShapeBurst.
+	ShapePart  int           `bound:"4"  tiny:"4"`
+	ShapeBurst time.Duration `bound:"2s"`
+	// records of tenants before those within their part are deleted
+	ShapeTenants int `bound:"1024"`
+	Transform    transform.Bounds
+}

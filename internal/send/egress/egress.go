@@ -1,0 +1,194 @@
+// Package egress is HTTP out: it makes one attempt of a delivery and returns its outcome. The
+// requests of a channel of alerts are those of its service (package channels), which may be a mail
+// server.
+//
+// A receiver is hostile until proven otherwise. An endpoint's URL may be chosen by an attacker who
+// wants to reach addresses that only this machine can reach. So for every attempt:
+//
+//   - The address is checked where the socket is dialled, after every name has been resolved: only
+//     public unicast addresses, and those that the operator allows. Proxies from the environment
+//     are ignored and redirects are never followed.
+//   - One deadline covers name resolution, connect, TLS, headers and body.
+//   - At most 64 KiB of a response are read and 16 KiB stored, nothing is ever inflated, and
+//     headers are limited. A connection on which more follows is closed.
+//   - At most one request reaches the receiver: another connection is tried only if nothing was
+//     written to the one before.
+//   - The cost of a tenant's transforms is bounded, for each event and for all of the tenant's
+//     events (package transform).
+//   - Error texts are written here. They contain nothing of the network inside: no resolved
+//     address, no name server.
+//   - Failures are classified here and nowhere else.
+//
+// Every endpoint has connections of its own, HTTP/1.1 only. Tenants never share one, a change of an
+// endpoint closes them, and bytes that a receiver leaves on a connection cannot affect another
+// endpoint.
+//
+// It does not promise that a receiver has not acted on a request whose attempt failed. A timeout, a
+// reset and a shutdown leave that unknown, so receivers get the same webhook-id again.
+package egress
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/allowance"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Resolver finds the addresses of a name. *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Options say how to send. The zero value sends to public addresses over the real network.
+type Options struct {
+	Bounds    Bounds         // inside this package; zero: their defaults
+	Allow     []netip.Prefix // addresses that are let through although they are not public
+	HTTPSOnly bool           // refuse http:// URLs
+	UserAgent string         // "Grapnel/<version>"
+	Node      string         // the grapnel-node header; empty: no such header
+	Now       func() time.Time
+	// net.Resolver, the pure Go one: a C library would read "127.1" as an address
+	Resolver Resolver
+	RootCAs  *x509.CertPool // the system's
+	// Dial replaces resolving and connecting, guard included; tests give an in-memory network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	MaxConnAge time.Duration // 5 min: so that changes of DNS and of the guard's rules take effect
+	// 4 s: many servers close after 5, and a request that meets such a close is ambiguous
+	IdleTimeout time.Duration
+}
+
+const (
+	defaultMaxConnAge  = 5 * time.Minute
+	defaultIdleTimeout = 4 * time.Second
+	defaultTimeout     = 15 * time.Second // of an endpoint whose policy has none
+)
+
+// Delivery is the content of one attempt.
+type Delivery struct {
+	Endpoint  *grapnel.Endpoint
+	Event     *grapnel.Event
+	ID        string
+	Position  int64 // in its lane; 0: none
+	Number    int   // of the attempt: 1, 2, …
+	Trigger   grapnel.Trigger
+	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
+	Epoch     int64     // of the endpoint's shard; 0: one node
+	Trace     string    // the traceparent to send; empty: none
+
+	// called before the first byte is written; false: the request is not sent. nil: always sent
+	Still func() bool
+}
+
+// Result is the outcome of an attempt.
+type Result struct {
+	Outcome policy.Outcome
+	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
+	Unsendable string
+	Deferred   bool // with policy.ClassInternal: no fault, but overload or another node's endpoint
+	StartedAt  time.Time
+	Duration   time.Duration
+	Phases     grapnel.Phases
+	Peer       grapnel.Peer
+	Error      string
+	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
+	Headers    map[string]string
+	Body       []byte
+}
+
+// Sender makes attempts. It may be used by several goroutines at once.
+type Sender struct {
+	bounds    Bounds
+	opts      Options
+	guard     *guard
+	mailGuard *guard
+	tls       *tls.Config
+	counters  counters
+	buffers   sync.Pool // of *[maxKeptBody]byte
+	messages  sync.Pool // of *message
+	closing   context.Context
+	close     context.CancelFunc
+
+	mu      sync.RWMutex
+	closed  bool
+	routes  map[string]*route // by endpoint id
+	sweepAt time.Time
+
+	connsMu sync.Mutex
+	conns   map[*conn]struct{} // open ones
+	ended   *sync.Cond         // signalled when conns becomes empty
+	sends   sync.WaitGroup
+
+	shapes  *allowance.Tenants // processor time of transforms
+	shaping chan struct{}      // holds one entry for each evaluation that runs
+}
+
+// New makes a sender. The caller closes it.
+func New(o Options) *Sender {
+	o.UserAgent = cmp.Or(o.UserAgent, "Grapnel/"+grapnel.Version)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Resolver == nil {
+		o.Resolver = &net.Resolver{PreferGo: true}
+	}
+	o.MaxConnAge, o.IdleTimeout = cmp.Or(o.MaxConnAge, defaultMaxConnAge), cmp.Or(o.IdleTimeout, defaultIdleTimeout)
+	b := bounds.Fill(o.Bounds)
+	s := &Sender{
+		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
+		routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
+		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		tls: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},
+			ClientSessionCache: tls.NewLRUClientSessionCache(b.Sessions),
+		},
+	}
+	s.ended = sync.NewCond(&s.connsMu)
+	s.buffers.New = func() any { return new([maxKeptBody]byte) }
+	s.messages.New = func() any { return new(message) }
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends the attempts in flight as policy.ClassInternal, closes all connections and waits for
+// both. A later Send ends in the same way.
+func (s *Sender) Close() {
+	s.mu.Lock()
+	s.closed = true
+	routes := s.routes
+	s.routes = nil
+	s.mu.Unlock()
+	s.close()
+	s.closeConns()
+	s.sends.Wait()
+	for _, r := range routes {
+		r.pool.close()
+	}
+	s.connsMu.Lock()
+	for len(s.conns) > 0 {
+		s.ended.Wait()
+	}
+	s.connsMu.Unlock()
+}
+
+func (s *Sender) closeConns() {
+	s.connsMu.Lock()
+	open := slices.Collect(maps.Keys(s.conns))
+	s.connsMu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // it is being abandoned
+	}
+}

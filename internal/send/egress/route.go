@@ -1,0 +1,194 @@
+package egress
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/channels"
+	"github.com/grapnelhq/grapnel/internal/send/transform"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// route is the prepared state of an endpoint: its URL, its signer, its connections. It lives until
+// the endpoint changes, one of its secrets expires, or its connections are too old.
+type route struct {
+	endpoint *grapnel.Endpoint
+	until    time.Time
+	timeout  time.Duration
+	method   string
+	host     string
+	lines    string // of every request: see firstLines
+	static   fields // the same for every delivery
+	filled   []filled
+	hidden   map[string]bool // own headers whose values are not stored with attempts
+	signer   *sign.Signer
+	target   *channels.Target // not nil: the endpoint is a channel
+	address  string           // host:port
+	tls      *tls.Config      // nil: plain HTTP
+	pool     pool
+
+	shapes     sync.Mutex
+	transforms map[string]*transform.Transform // by their texts
+
+	class   policy.Class // class of every attempt if none can be made; empty: they can
+	problem string
+}
+
+// route returns the prepared route of an endpoint. It counts the send; the caller calls
+// s.sends.Done when ok.
+func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return nil, false
+	}
+	s.sends.Add(1)
+	r = s.routes[e.ID]
+	s.mu.RUnlock()
+	if r.serves(e, now) {
+		return r, true
+	}
+	return s.renew(e, now), true
+}
+
+func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
+	// A named policy can change under an endpoint that did not. A database that went back gives the
+	// numbers of revisions again.
+	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) &&
+		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0 && r.endpoint.UpdatedAt.Equal(e.UpdatedAt))
+}
+
+// renew replaces a route. Requests in progress on the old one's connections finish; then those
+// connections are closed.
+func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
+	fresh := s.prepare(e, now)
+	s.mu.Lock()
+	old := s.routes[e.ID]
+	if old.serves(e, now) { // another attempt was faster
+		s.mu.Unlock()
+		return old
+	}
+	var stale []*route
+	if s.routes != nil {
+		s.routes[e.ID] = fresh
+		stale = s.sweep(now)
+	}
+	s.mu.Unlock()
+	if old != nil {
+		stale = append(stale, old)
+	}
+	for _, r := range stale {
+		r.pool.close()
+	}
+	return fresh
+}
+
+// sweep forgets routes that have ended without being used again, now and then; s.mu is held.
+func (s *Sender) sweep(now time.Time) (stale []*route) {
+	if now.Before(s.sweepAt) {
+		return nil
+	}
+	s.sweepAt = now.Add(s.opts.MaxConnAge)
+	for id, r := range s.routes {
+		if !now.Before(r.until) {
+			delete(s.routes, id)
+			stale = append(stale, r)
+		}
+	}
+	return stale
+}
+
+// prepare makes a route, even for an endpoint that cannot be used: that is found once, not at every
+// attempt.
+func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
+	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
+	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
+	if e.Channel != nil {
+		return s.prepareChannel(r, e)
+	}
+	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
+	if err != nil {
+		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
+	}
+	if err := r.prepareRequest(s, http.MethodPost, u); err != nil {
+		return r.unusable(policy.ClassBlocked, "the endpoint's URL cannot be requested: "+err.Error())
+	}
+	if err := r.prepareSigner(e, now); err != nil {
+		return r.unusable(policy.ClassInternal, err.Error())
+	}
+	if err := r.prepareHeaders(e, s.opts.UserAgent, s.opts.Node); err != nil {
+		return r.unusable(policy.ClassInternal, err.Error())
+	}
+	return r
+}
+
+// prepareRequest notes where requests go.
+func (r *route) prepareRequest(s *Sender, method string, u *url.URL) (err error) {
+	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	if u.Scheme == "https" {
+		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+		r.tls = s.tls.Clone()
+		r.tls.ServerName = u.Hostname()
+	}
+	r.method, r.host = method, u.Host
+	r.lines, err = firstLines(method, u)
+	return err
+}
+
+func (r *route) unusable(class policy.Class, problem string) *route {
+	r.class, r.problem = class, problem
+	return r
+}
+
+// prepareSigner signs with every live secret; the route ends when the first of them expires.
+func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
+	var live []string
+	for _, secret := range e.Secrets {
+		if !secret.Live(now) {
+			continue
+		}
+		live = append(live, secret.Text)
+		if !secret.ExpiresAt.IsZero() && secret.ExpiresAt.Before(r.until) {
+			r.until = secret.ExpiresAt
+		}
+	}
+	if len(live) == 0 {
+		return errors.New("the endpoint has no secret that is live; nothing is sent unsigned")
+	}
+	signer, err := sign.NewSigner(live...)
+	if err != nil {
+		return fmt.Errorf("the endpoint's secrets cannot sign: %w", err)
+	}
+	r.signer = signer
+	return nil
+}
+
+func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
+	if err := sendable(e.Headers); err != nil {
+		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
+	}
+	r.static.set(headerUserAgent, agent)
+	if node != "" {
+		r.static.set(headerNode, node)
+	}
+	r.addOwns(e.SentHeaders())
+	return nil
+}
+
+func (r *route) addOwns(headers map[string]string) {
+	r.hidden = map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
+	}
+}
