@@ -63,7 +63,7 @@ func burning(h *History, name string, now time.Duration) (all []string) {
 // The outage that Prometheus's own tool plays with the rules of internal/tell/monitoring fires and ends
 // here at the same minutes.
 func TestAlertsAgreeWithPrometheus(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "monitoring", "testdata", "outage.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "tell", "monitoring", "testdata", "outage.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
