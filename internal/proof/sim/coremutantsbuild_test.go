@@ -35,7 +35,7 @@ var chosenMutant, _ = strconv.Atoi(os.Getenv("` + mutantVariable + `"))
 func buildMutants(t *testing.T, mutants []coreMutant) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
-	core, err := filepath.Abs(filepath.Join("..", "core"))
+	core, err := filepath.Abs(filepath.Join("..", "..", "send", "core"))
 	if err != nil {
 		t.Fatal(err)
 	}
