@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,13 @@ func (t *Tracer) send(ctx context.Context, batch []Span) (again bool, pause time
 	if err != nil {
 		return false, 0, err
 	}
+	if t.o.Gzip {
+		var small bytes.Buffer
+		w := gzip.NewWriter(&small)
+		_, _ = w.Write(body) // writing to memory never fails
+		_ = w.Close()
+		body = small.Bytes()
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.o.Endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, 0, err
@@ -92,6 +100,9 @@ func (t *Tracer) send(ctx context.Context, batch []Span) (again bool, pause time
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("Content-Type", kind)
+	if t.o.Gzip {
+		req.Header.Set("Content-Encoding", "gzip")
+	}
 	req.Header.Set("User-Agent", "Grapnel/"+t.resource.version)
 	resp, err := t.client.Do(req)
 	if err != nil {

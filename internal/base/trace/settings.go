@@ -2,8 +2,11 @@ package trace
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"maps"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +20,8 @@ type Settings struct {
 	Endpoint   *url.URL // takes POST requests with spans; nil: no spans are made
 	Headers    map[string]string
 	JSON       bool // the bodies are JSON; else protobuf
+	Gzip       bool // the bodies are compressed
+	TLS        *tls.Config
 	Timeout    time.Duration
 	Attributes []Attribute // of this process, such as service.name
 	Sampler    Sampler
@@ -35,7 +40,11 @@ const (
 	varTraces     = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	varHeaders    = "OTEL_EXPORTER_OTLP_HEADERS"
 	varProtocol   = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	varGzip       = "OTEL_EXPORTER_OTLP_COMPRESSION"
 	varTimeout    = "OTEL_EXPORTER_OTLP_TIMEOUT"
+	varRoots      = "OTEL_EXPORTER_OTLP_CERTIFICATE"
+	varOwn        = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
+	varOwnKey     = "OTEL_EXPORTER_OTLP_CLIENT_KEY"
 	varService    = "OTEL_SERVICE_NAME"
 	varResource   = "OTEL_RESOURCE_ATTRIBUTES"
 	varSampler    = "OTEL_TRACES_SAMPLER"
@@ -72,6 +81,16 @@ func FromEnvironment(lookup func(string) (string, bool)) (s Settings, err error)
 		s.JSON = true
 	default:
 		return Settings{}, fault(from, "the protocols are http/protobuf and http/json")
+	}
+	switch from, text := signal(varGzip); text {
+	case "", "none":
+	case "gzip":
+		s.Gzip = true
+	default:
+		return Settings{}, fault(from, "it takes gzip or none")
+	}
+	if s.TLS, err = tlsOf(signal); err != nil {
+		return Settings{}, err
 	}
 	from, text := signal(varHeaders)
 	if s.Headers, err = pairs(from, text); err != nil {
@@ -117,6 +136,32 @@ func endpointOf(own, base string) (*url.URL, error) {
 		u.Path = "/"
 	}
 	return u, nil
+}
+
+// tlsOf reads the files with the collector's authorities and with this process's own certificate.
+// nil: the machine's authorities, and no certificate.
+func tlsOf(signal func(string) (from, text string)) (*tls.Config, error) {
+	rootsFrom, roots := signal(varRoots)
+	ownFrom, own := signal(varOwn)
+	_, key := signal(varOwnKey)
+	if roots+own+key == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if roots != "" {
+		c.RootCAs = x509.NewCertPool()
+		if pem, err := os.ReadFile(roots); err != nil || !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault(rootsFrom, "it takes the path of a readable PEM file with certificates")
+		}
+	}
+	if own+key != "" {
+		pair, err := tls.LoadX509KeyPair(own, key)
+		if err != nil {
+			return nil, fault(ownFrom, "it takes the path of a PEM file with a certificate, and the variable for the client key that of its key")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }
 
 func samplerOf(name, ratio string) (Sampler, error) {

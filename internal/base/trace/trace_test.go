@@ -90,3 +90,19 @@ func TestSamplersFollowTheCallerOrTheRatio(t *testing.T) {
 		t.Errorf("a quarter of 4000 is %d", taken)
 	}
 }
+
+// TestSpansCostThePublisherNoMemory: without a collector nothing is allocated, and with one a span
+// is put into memory that the queue has already.
+func TestSpansCostThePublisherNoMemory(t *testing.T) {
+	parent, _ := Parse(sample)
+	s, on := span(), tracer(Sampler{Ratio: 1})
+	var off *Tracer
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = off.Begin(parent)
+		_, _ = off.Next(parent)
+		off.Record(s)
+		on.Record(s)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -70,6 +70,9 @@ func New(o Options) *Tracer {
 	if o.Client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 		transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1, 1
+		if o.TLS != nil {
+			transport.TLSClientConfig = o.TLS
+		}
 		o.Client = transport
 	}
 	return &Tracer{
