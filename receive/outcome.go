@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -56,6 +57,18 @@ var answers = map[Outcome]struct {
 	TooLarge:     {http.StatusRequestEntityTooLarge, "The body is larger than the receiver reads.", 0},
 	Overloaded:   {http.StatusTooManyRequests, "The receiver has more requests at once than it takes.", unasked},
 }
+
+// bodies are the bodies of the answers.
+var bodies = func() map[Outcome][]byte {
+	all := map[Outcome][]byte{}
+	for o, answer := range answers {
+		all[o], _ = json.Marshal(struct { // of strings alone: it cannot fail
+			Outcome Outcome `json:"outcome"`
+			Reason  string  `json:"reason,omitempty"`
+		}{o, answer.reason})
+	}
+	return all
+}()
 
 // Status is the HTTP status that answers an outcome; 0: no outcome.
 func (o Outcome) Status() int { return answers[o].status }

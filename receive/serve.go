@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,12 +127,7 @@ func (k *Kit) owner() string {
 
 // write answers a request, and flushes, so that the observer delays no answer.
 func write(w http.ResponseWriter, res result) {
-	answer := answers[res.outcome]
-	body, _ := json.Marshal(struct { // of strings alone: it cannot fail
-		Outcome Outcome `json:"outcome"`
-		Reason  string  `json:"reason,omitempty"`
-	}{res.outcome, answer.reason})
-	h := w.Header()
+	answer, body, h := answers[res.outcome], bodies[res.outcome], w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Webhook-Outcome", string(res.outcome))

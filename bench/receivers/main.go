@@ -4,6 +4,8 @@
 // test receiver in mode transaction, beside those of the same program in mode bare, which inserts
 // the id with ON CONFLICT and has no kit. Both run in turns in one run, so only their ratio means
 // something. It holds no promise: machines and databases differ.
+//
+// Arguments such as go or typescript/postgres choose receivers; without one all are measured.
 package main
 
 import (
@@ -50,12 +52,19 @@ func run(ctx context.Context) (err error) {
 	}
 	for _, row := range receivers.Rows {
 		for _, store := range row.Stores["transaction"] {
+			if !chosen(os.Args[1:], row.Language, store) {
+				continue
+			}
 			if err := compare(ctx, databases, dir, row, store); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func chosen(names []string, language, store string) bool {
+	return len(names) == 0 || slices.Contains(names, language) || slices.Contains(names, language+"/"+store)
 }
 
 // compare prints the medians of both modes, and the median of the ratios of turns that follow each

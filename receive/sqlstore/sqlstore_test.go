@@ -147,16 +147,21 @@ func TestTheHandlersOwnWaitIsAsBefore(t *testing.T) {
 	}()
 	db.SetMaxIdleConns(0) // connections from here on have the role's setting
 	now := time.Now()
-	bid := receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: "a", Now: now, LeaseUntil: now, KeepUntil: now}
-	if _, err := s.Transact(t.Context(), bid, time.Second, func(tx *sql.Tx, _ receive.Claim) (receive.Outcome, error) {
-		var is string
-		err := tx.QueryRowContext(t.Context(), "show lock_timeout").Scan(&is)
-		if is != "17s" {
-			t.Errorf("the handler's statements wait %s", is)
+	for _, from := range []string{"no row", "a row that is no longer retained"} {
+		bid := receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: from, Now: now, LeaseUntil: now, KeepUntil: now}
+		now = now.Add(time.Minute)
+		ran := false
+		if _, err := s.Transact(t.Context(), bid, time.Second, func(tx *sql.Tx, _ receive.Claim) (receive.Outcome, error) {
+			ran = true
+			var is string
+			err := tx.QueryRowContext(t.Context(), "show lock_timeout").Scan(&is)
+			if is != "17s" {
+				t.Errorf("with %s the handler's statements wait %s", from, is)
+			}
+			return receive.Processed, err
+		}); err != nil || !ran {
+			t.Fatalf("with %s: %v; the handler ran: %t", from, err, ran)
 		}
-		return receive.Processed, err
-	}); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -112,6 +112,35 @@ func RunTransactor[T any](t *testing.T, open func(t *testing.T) (s receive.Trans
 		same(t, c, receive.Done, "b", 1, 1)
 	})
 
+	t.Run("ARowIsTakenOver", func(t *testing.T) {
+		s, effect, effects := open(t)
+		run := func(b receive.Bid, generation int64) {
+			t.Helper()
+			c, err := s.Transact(t.Context(), b, time.Minute, func(tx T, c receive.Claim) (receive.Outcome, error) {
+				same(t, c, receive.Done, b.Owner, generation, generation)
+				return receive.Processed, effect(t.Context(), tx)
+			})
+			is(t, err, nil)
+			if c.Owner == b.Owner && int64(effects()) != generation-1 {
+				t.Fatalf("generation %d ends with %d effects", generation, effects())
+			}
+		}
+		is(t, s.Settle(t.Context(), claim(t, s, bid("a", 0), receive.Busy, "a", 1, 1), receive.Free, receive.Failed, epoch), nil)
+		run(bid("b", 0), 2) // free
+		run(bid("c", time.Hour), 0)
+		look(t, s, receive.Done, "b", 2, 2)
+		run(bid("c", time.Hour+time.Millisecond), 3) // done and no longer retained
+		claim(t, s, bid("d", 3*time.Hour), receive.Busy, "d", 4, 4)
+		run(bid("e", 3*time.Hour+time.Minute), 0)
+		look(t, s, receive.Busy, "d", 4, 4)
+		if c, err := s.Transact(t.Context(), bid("e", 4*time.Hour), time.Minute, func(tx T, c receive.Claim) (receive.Outcome, error) {
+			return receive.Processed, effect(t.Context(), tx)
+		}); err != nil || effects() != 3 {
+			t.Errorf("a bid for a row whose lease has passed leaves %+v, %v, %d effects", c, err, effects())
+		}
+		look(t, s, receive.Done, "e", 5, 5)
+	})
+
 	t.Run("CopiesAtOnce", func(t *testing.T) {
 		s, effect, effects := open(t)
 		var mu sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,16 +82,37 @@ func (s *Store[T]) Claim(ctx context.Context, b receive.Bid) (receive.Claim, err
 }
 
 // bid runs a claiming statement.
-func (s *Store[T]) bid(ctx context.Context, on Conn, statement string, b receive.Bid, to receive.State, o receive.Outcome, more ...any,
+func (s *Store[T]) bid(ctx context.Context, on Conn, statement string, b receive.Bid, to receive.State, o receive.Outcome,
 ) (c receive.Claim, won bool, err error) {
-	c = receive.Claim{Key: b.Key, State: to, Owner: b.Owner, LeaseUntil: b.LeaseUntil, BodyHash: b.BodyHash, Outcome: o}
-	args := append([]any{b.Source, b.ID, string(to), b.Owner, b.LeaseUntil.UnixMilli(), b.KeepUntil.UnixMilli(), b.BodyHash, string(o),
-		b.Now.UnixMilli()}, more...)
+	c, args := row(b, to, o)
 	err = on.Query(ctx, func(scan func(...any) error) error {
 		won = true
 		return scan(&c.Generation, &c.Deliveries)
 	}, statement, args...)
 	return c, won, err
+}
+
+// bidHere makes a bid in a transaction that waits at most wait for the key's row.
+func (s *Store[T]) bidHere(ctx context.Context, tx Conn, b receive.Bid, wait time.Duration, o receive.Outcome) (receive.Claim, bool, error) {
+	if b.Replay {
+		return s.bid(ctx, tx, s.sql.revive, b, receive.Done, o)
+	}
+	c, args := row(b, receive.Done, o)
+	if s.sql.waits {
+		args = append(args, strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
+	}
+	n, err := tx.Exec(ctx, s.sql.insertHere, args...)
+	if err == nil && n == 0 {
+		return s.bid(ctx, tx, s.sql.claimHere, b, receive.Done, o)
+	}
+	c.Generation, c.Deliveries = 1, 1
+	return c, n > 0, err
+}
+
+// row is the row that a bid makes, and its columns as the parameters of a claiming statement.
+func row(b receive.Bid, to receive.State, o receive.Outcome) (receive.Claim, []any) {
+	return receive.Claim{Key: b.Key, State: to, Owner: b.Owner, LeaseUntil: b.LeaseUntil, BodyHash: b.BodyHash, Outcome: o},
+		[]any{b.Source, b.ID, string(to), b.Owner, b.LeaseUntil.UnixMilli(), b.KeepUntil.UnixMilli(), b.BodyHash, string(o), b.Now.UnixMilli()}
 }
 
 // Look implements receive.Store.
@@ -142,7 +164,7 @@ func (s *Store[T]) Transact(ctx context.Context, b receive.Bid, wait time.Durati
 	return s.transact(ctx, b, wait, receive.Processed, func(tx Tx[T], c receive.Claim) (receive.Outcome, error) { return f(tx.Unwrap(), c) })
 }
 
-// transact makes the key done in its first statement: until the commit no other transaction sees
+// transact makes the key done before it runs f: until the commit no other transaction sees
 // that, and those that want the row wait. likely is the outcome that costs no further statement.
 func (s *Store[T]) transact(ctx context.Context, b receive.Bid, wait time.Duration, likely receive.Outcome,
 	f func(Tx[T], receive.Claim) (receive.Outcome, error),
@@ -152,14 +174,7 @@ func (s *Store[T]) transact(ctx context.Context, b receive.Bid, wait time.Durati
 		return receive.Claim{}, locked(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	statement, more := s.sql.claimHere, []any(nil)
-	switch {
-	case b.Replay:
-		statement = s.sql.revive
-	case s.sql.waits:
-		more = []any{fmt.Sprintf("%dms", wait.Milliseconds())}
-	}
-	c, won, err := s.bid(ctx, tx, statement, b, receive.Done, likely, more...)
+	c, won, err := s.bidHere(ctx, tx, b, wait, likely)
 	if err != nil {
 		return receive.Claim{}, locked(err)
 	}

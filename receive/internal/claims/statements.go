@@ -5,13 +5,14 @@ import "strings"
 // statements are the steps as SQL of one database.
 type statements struct {
 	schema                                string
-	claim, revive, claimHere              string
+	claim, revive                         string
+	insertHere, claimHere                 string // of a transaction: for a key without a row, and for any key
 	look, renew, settle, outcome, clean   string
 	bury, keep, letter, letters, replayed string
 	accept, lock, take, renewItem         string
 	settleItem, turn, reviveItem          string
 	cleanInbox                            string
-	waits                                 bool // claimHere has a tenth parameter: how long it waits for the key's row
+	waits                                 bool // insertHere has a tenth parameter: how long both wait for the key's row
 }
 
 const schema = `create table if not exists webhook_claim(
@@ -59,20 +60,27 @@ const (
   where source = $1 and key = $2 and (state = 'dead' or state = 'busy' and lease_until < $9)
   returning generation, deliveries`
 
-	// In PostgreSQL the statement that claims a key in a transaction sets the time that it waits for
-	// the key's row, and RETURNING restores what the session had: the handler's own statements are
-	// not limited, and no round trip is added. A statement that fails, or returns no row, ends its
-	// transaction, and with it both settings.
-	valuesWait = `select $1::text, $2::text, $3::text, $4::text, 1, $5::bigint, $6::bigint, $7::text, $8::text, 1, $9::bigint
-  from (select set_config('webhook.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $10::text, true)) as s`
+	// Most keys have no row. For them a transaction needs an insert alone, which a database prepares
+	// and runs in less time than the statement that may take a row over.
+	doNothing = `
+  on conflict(source, key) do nothing`
+
+	// In PostgreSQL the first statement of a claim in a transaction sets the time that it waits for
+	// the key's row, before it inserts, and the RETURNING of the one that claims restores what the
+	// session had: the handler's own statements are not limited, and no round trip is added. A claim
+	// that fails, or finds a row that it may not take, ends its transaction, and with it both
+	// settings. The inner set_config is an argument of the outer one, so it comes first.
+	valuesWait = `values($1, $2, $3, $4, case when set_config('lock_timeout', $10::text,
+  set_config('webhook.lock_timeout', current_setting('lock_timeout'), true) is not null) is null then 0 else 1 end, $5, $6, $7, $8, 1, $9)`
 	restored = `set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)`
 )
 
 var forPostgreSQL = statements{
 	schema: schema, waits: true,
-	claim:     columns + values + takeOver,
-	claimHere: `with w as (` + columns + valuesWait + takeOver + `, ` + restored + `) select generation, deliveries from w`,
-	revive:    revive,
+	claim:      columns + values + takeOver,
+	insertHere: columns + valuesWait + doNothing + ` returning ` + restored,
+	claimHere:  `with w as (` + columns + values + takeOver + `, ` + restored + `) select generation, deliveries from w`,
+	revive:     revive,
 	look: `select state, owner, generation, lease_until, body_hash, outcome, deliveries from webhook_claim
   where source = $1 and key = $2`,
 	renew: `update webhook_claim set lease_until = $4, updated_at = $5
@@ -121,7 +129,7 @@ const letter = `insert into webhook_dead(source, key, headers, body, error, deli
 // statement, so a claim waits for no row.
 var forSQLite = func() statements {
 	s := forPostgreSQL
-	s.waits, s.claimHere, s.lock = false, s.claim, ""
+	s.waits, s.insertHere, s.claimHere, s.lock = false, columns+values+doNothing, s.claim, ""
 	s.schema = strings.ReplaceAll(s.schema, "bytea", "blob")
 	for _, text := range s.all() {
 		*text = strings.ReplaceAll(*text, "$", "?")
@@ -130,7 +138,7 @@ var forSQLite = func() statements {
 }()
 
 func (s *statements) all() []*string {
-	return []*string{&s.claim, &s.revive, &s.claimHere, &s.look, &s.renew, &s.settle, &s.outcome, &s.clean,
+	return []*string{&s.claim, &s.revive, &s.insertHere, &s.claimHere, &s.look, &s.renew, &s.settle, &s.outcome, &s.clean,
 		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed,
 		&s.accept, &s.take, &s.renewItem, &s.settleItem, &s.turn, &s.reviveItem, &s.cleanInbox}
 }
