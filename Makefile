@@ -109,7 +109,7 @@ prove-kits: needs-sdk ## Test the kits for TypeScript and Python
 	cd $(TS) && $(WITHNODE) npm test --silent
 	cd $(PY) && .venv/bin/python -m pytest
 
-shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
+shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews those of README and docs
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills

@@ -3,8 +3,9 @@
 // Command shots writes screenshots of every page of the dashboard: wide and narrow, light and dark,
 // of an empty store and of a full one.
 //
-//	make shots
+//	make shots                                          all, in .shots
 //	make shots ARGS="-to /tmp/shots -only full,390"
+//	make shots ARGS=-shown                              those of README and docs, in docs/shots
 //
 // It starts the real binary on a new database and real Chromium. The full store gets settings and
 // traffic by the public API, with receivers on loopback. Its past (two days of finished deliveries,
@@ -25,6 +26,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,19 +38,32 @@ import (
 // job has the flags.
 type job struct {
 	to, binary, dir string
-	only            string // part of a picture's name
-	queued          int    // messages of the long queue
+	only            string   // parts of a picture's name
+	shown           []string // names of the pictures to take; nil: all
+	queued          int      // messages of the long queue
 }
 
 func main() {
 	var j job
-	flag.StringVar(&j.to, "to", "docs/shots", "directory for the pictures")
+	flag.StringVar(&j.to, "to", "", "directory for the pictures (default .shots, with -shown docs/shots)")
+	renew := flag.Bool("shown", false, "take only the pictures that README.md and docs show")
 	flag.StringVar(&j.binary, "binary", "", "the grapnel binary; empty: it is built")
 	flag.StringVar(&j.only, "only", "", "parts of names, separated by commas: only pictures whose name has all of them")
 	flag.IntVar(&j.queued, "queued", 1_000_000, "messages that wait in the long queue")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := j.run(ctx)
+	var err error
+	if *renew {
+		j.shown, err = shown(".")
+	}
+	if j.to == "" && *renew {
+		j.to = filepath.FromSlash(committed)
+	} else if j.to == "" {
+		j.to = ".shots"
+	}
+	if err == nil {
+		err = j.run(ctx)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "shots:", err)
@@ -106,6 +121,9 @@ func (j *job) run(ctx context.Context) (err error) {
 
 // several takes the picture of three nodes on one database.
 func (j *job) several(ctx context.Context) (err error) {
+	if len(j.wanted(several)) == 0 {
+		return nil
+	}
 	database, err := pgtest.Start(ctx, pgtest.Options{})
 	if err != nil {
 		return err
@@ -143,16 +161,17 @@ func (j *job) several(ctx context.Context) (err error) {
 // take takes the pictures of one state; of an empty store, those of pages about one thing do not
 // exist.
 func (j *job) take(ctx context.Context, g *process.Server, state string, ids map[string]string) (err error) {
+	wanted := j.wanted(state)
+	if len(wanted) == 0 {
+		return nil
+	}
 	b, err := open(ctx, filepath.Join(j.dir, "chromium-"+state), g.URL())
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	taken, written := 0, 0
-	for _, s := range shots(state) {
-		if !j.wanted(s.name()) {
-			continue
-		}
+	for _, s := range wanted {
 		target, ok := s.target(ids)
 		if !ok {
 			continue
@@ -166,7 +185,7 @@ func (j *job) take(ctx context.Context, g *process.Server, state string, ids map
 			return err
 		}
 		as := filepath.Join(j.to, s.name()+".png")
-		if state == full { // most forms look the same in both states
+		if state == full && j.shown == nil { // most forms look the same in both states
 			same, err := os.ReadFile(filepath.Join(j.to, s.in(empty).name()+".png"))
 			if err == nil && bytes.Equal(same, small) {
 				if err := os.Remove(as); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -184,11 +203,14 @@ func (j *job) take(ctx context.Context, g *process.Server, state string, ids map
 	return nil
 }
 
-func (j *job) wanted(name string) bool {
-	for part := range strings.SplitSeq(j.only, ",") {
-		if !strings.Contains(name, part) {
-			return false
+// wanted are the pictures of a state that the flags ask for.
+func (j *job) wanted(state string) []shot {
+	return slices.DeleteFunc(shots(state), func(s shot) bool {
+		for part := range strings.SplitSeq(j.only, ",") {
+			if !strings.Contains(s.name(), part) {
+				return true
+			}
 		}
-	}
-	return true
+		return j.shown != nil && !slices.Contains(j.shown, s.name())
+	})
 }

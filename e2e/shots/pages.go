@@ -4,6 +4,9 @@ package main
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -104,4 +107,28 @@ func (s shot) target(ids map[string]string) (string, bool) {
 		target = strings.ReplaceAll(target, "{"+thing+"}", id)
 	}
 	return target, !strings.Contains(target, "{")
+}
+
+// committed is the directory of the pictures that are in the repository.
+const committed = "docs/shots"
+
+// shown lists the pictures that README.md and the pages in docs show, by name.
+func shown(root string) (names []string, err error) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	link := regexp.MustCompile(`\]\((?:docs/)?shots/([^)]+)\.png\)`)
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			if !slices.Contains(names, found[1]) {
+				names = append(names, found[1])
+			}
+		}
+	}
+	return names, nil
 }
