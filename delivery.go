@@ -48,9 +48,6 @@ type Waiting struct {
 	Anchor  time.Time // start of the first attempt; before that, when it became a head
 }
 
-// Status is the state of a delivery. Pending and Held are not final; all others are.
-type Status string
-
 // The statuses. The store writes Pending for both Pending and Held; the lane and the endpoint
 // distinguish them.
 const (
@@ -88,9 +85,6 @@ const (
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
 	ReasonTest         ReasonCode = "test"    // of a test, whatever its status
 )
-
-// Trigger is the cause of an attempt.
-type Trigger string
 
 // The triggers.
 const (

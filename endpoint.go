@@ -206,14 +206,6 @@ func (l *RateLimit) Pace() (each, burst time.Duration) {
 	return each, each * time.Duration(max(l.Burst, 1))
 }
 
-// Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see
-// package sign. Logs and formatted output redact it.
-type Secret struct {
-	Text      string
-	CreatedAt time.Time
-	ExpiresAt time.Time // zero: does not expire
-}
-
 // Live says whether the secret signs at the given time.
 func (s Secret) Live(now time.Time) bool { return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) }
 

@@ -87,14 +87,3 @@ type ReplayItem struct {
 	MadeAt    time.Time
 	Status    Status // of the new one; Pending until it is finished
 }
-
-// Mark holds notes on a finished delivery. They do not change its outcome.
-type Mark struct {
-	Note          string
-	DiscardedAt   time.Time // an operator has dismissed it; it is no dead letter any more
-	DiscardReason string
-	ReplayedAt    time.Time // when it was last delivered again
-	ReplayedBy    string    // the replay's id; empty: a manual retry
-	ReplayedAs    int64     // the new delivery, or the later one by which its event was delivered
-	ReplayResult  Status    // outcome of the redelivery; Pending until it is finished
-}

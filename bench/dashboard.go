@@ -15,24 +15,6 @@ import (
 	"time"
 )
 
-// dashboard is the measurement of the dashboard: how long each page takes with many deliveries in
-// the store, how large it is, and what open pages cost the deliveries.
-//
-//	go run ./bench dashboard -n 10000000 -dir /var/tmp/world -fail
-//	go run ./bench dashboard -n 10000000 -dir /var/tmp/world -live 20 -fail
-type dashboard struct {
-	world
-	settings
-	times       int
-	live        int
-	fail        bool
-	fillOnly    bool
-	only        string
-	within      time.Duration
-	page, asset int
-	least       float64
-}
-
 // dashboardMain is the command.
 func dashboardMain(ctx context.Context, args []string, out io.Writer) int {
 	var d dashboard

@@ -244,3 +244,9 @@ func (a *asker) list(ctx context.Context) ([]placedEndpoint, error) {
 	}
 	return page.Data, a.server.send(ctx, http.MethodGet, "/v1/endpoints?limit=500", nil, &page)
 }
+
+// failed prints an error and returns the status of the program.
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	return 1
+}

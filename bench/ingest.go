@@ -5,10 +5,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/grapnelhq/grapnel/sign"
 )
@@ -52,15 +50,6 @@ func (g *server) source(ctx context.Context, secret string) (string, error) {
 	err := g.send(ctx, http.MethodPost, "/v1/sources", map[string]any{"name": "bench", "verify": map[string]any{"scheme": "standard",
 		"secret": secret}}, &src)
 	return "/in/" + src.ID, err
-}
-
-// signed appends the headers of Standard Webhooks for the body to the request's head.
-func (c *connection) signed(out []byte) ([]byte, error) {
-	now := time.Now()
-	c.sent++
-	id := fmt.Sprintf("msg_%x_%d", c.run, c.sent)
-	signature, err := c.signer.Sign(id, now, c.body)
-	return fmt.Appendf(out, "Webhook-Id: %s\r\nWebhook-Timestamp: %d\r\nWebhook-Signature: %s\r\n", id, now.Unix(), signature), err
 }
 
 // newSecret is a secret of this run.

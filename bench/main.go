@@ -33,35 +33,12 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 )
-
-// settings are the flags.
-type settings struct {
-	publishers int
-	workers    int
-	endpoints  int
-	size       int
-	keys       int
-	batch      int
-	rounds     int
-	warm       time.Duration
-	window     time.Duration
-	rate       int
-	open       time.Duration
-	rest       time.Duration
-	dir        string
-	binary     string
-	postgres   bool
-	silent     bool
-	ingest     bool
-	flags      []string // of the server
-}
 
 // playRole does not return in a process that startRole has started.
 func playRole() {
@@ -107,10 +84,4 @@ func main() {
 	if err := measure(ctx, s, os.Stdout); err != nil {
 		os.Exit(failed(err))
 	}
-}
-
-// failed prints an error and returns the status of the program.
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, "bench:", err)
-	return 1
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -17,40 +16,6 @@ import (
 )
 
 const relayName = "relay"
-
-// side is one of the two compared servers.
-type side struct {
-	name string
-	addr string
-	path string // of a source; empty: the API
-	cpu  func() (time.Duration, error)
-	disk func() (int64, error) // bytes that it has written to devices; nil: none
-
-	windows []window
-	took    [][]time.Duration // sorted, of each latency window
-	steady  []float64         // processor seconds for 1,000 events, the database's included
-}
-
-// window is one throughput measurement.
-type window struct {
-	delivered, accepted  float64 // per second; with -ingest both are accepted requests
-	own, publisher, sink float64 // cores used
-	database             float64 // cores used by it
-	others               float64 // cores used by other programs on the machine
-	written              float64 // bytes to devices, for a delivery
-	backlog              int64   // accepted, but not delivered when the window closed
-	drained              time.Duration
-}
-
-// bench is one run: both sides, the publisher and the sink.
-type bench struct {
-	settings
-	publisher, sink *role
-	sides           []*side
-	out             io.Writer
-	database        *database // nil: SQLite
-	secret          string    // of the source; empty: events come in at the API
-}
 
 // measure runs everything and prints the report.
 func measure(ctx context.Context, s settings, out io.Writer) (err error) {
@@ -360,5 +325,3 @@ func (b *bench) latency(ctx context.Context) error {
 	b.compareLatency()
 	return nil
 }
-
-func cores() float64 { return float64(runtime.NumCPU()) }

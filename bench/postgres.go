@@ -18,13 +18,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// database is the benchmark's own PostgreSQL, on the same disk as a SQLite database would be.
-type database struct {
-	server *pgtest.Server
-	url    string
-	main   int // the parent of all other processes of the server
-}
-
 // tuned are usual settings of a production database; those of durability keep their defaults.
 var tuned = map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "5min"}
 
@@ -158,3 +151,5 @@ func (b *bench) postgresSettings() string {
 	return fmt.Sprintf("PostgreSQL with shared_buffers %s and max_wal_size %s, else as it comes", tuned["shared_buffers"],
 		tuned["max_wal_size"])
 }
+
+func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }

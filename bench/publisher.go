@@ -219,3 +219,12 @@ func (c *connection) event(due time.Time) {
 	}
 	c.body = append(c.body, tail...)
 }
+
+// signed appends the headers of Standard Webhooks for the body to the request's head.
+func (c *connection) signed(out []byte) ([]byte, error) {
+	now := time.Now()
+	c.sent++
+	id := fmt.Sprintf("msg_%x_%d", c.run, c.sent)
+	signature, err := c.signer.Sign(id, now, c.body)
+	return fmt.Appendf(out, "Webhook-Id: %s\r\nWebhook-Timestamp: %d\r\nWebhook-Signature: %s\r\n", id, now.Unix(), signature), err
+}

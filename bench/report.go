@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -30,8 +31,6 @@ func (b *bench) leastRatio() float64 {
 	}
 	return leastRatio
 }
-
-func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }
 
 func (b *bench) opening(d disk) {
 	keys := "no keys"
@@ -166,3 +165,5 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	}
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(10 * time.Microsecond)
 }
+
+func cores() float64 { return float64(runtime.NumCPU()) }

@@ -22,14 +22,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// world is a store as an installation of some years has it: tenants, endpoints in every state,
-// sources, queues, keys, and around a pile of deliveries what people did. Its settings are made by
-// the API and its past by the store, so neither names a column.
-type world struct {
-	n, endpoints, seed int
-	weeks              int
-}
-
 var worldTenants = []string{"default", "other", "acme", "globex"}
 
 // How many there are of what a person or a provider made.

@@ -37,25 +37,6 @@ const DefaultServer = "http://127.0.0.1:8420"
 // maxAnswer is the limit of one answer: the largest page of the largest events stays far below it.
 const maxAnswer = 256 << 20
 
-// Options says how to reach a server. The zero value reaches one on this machine, without a key.
-type Options struct {
-	Server string       // base URL; empty: DefaultServer
-	Key    string       // API key, sent as a bearer token
-	HTTP   *http.Client // nil: a new one; redirects are never followed
-	// of one call with its repetitions; 0: 30 s; negative: only the context limits it
-	Timeout   time.Duration
-	Retries   int       // how often one call is repeated at most; 0: 2; negative: never
-	Random    io.Reader // makes idempotency keys and jitter; nil: crypto/rand
-	UserAgent string    // empty: grapnel-client/<version>
-}
-
-// Client calls one server. It is safe for concurrent use.
-type Client struct {
-	base    *url.URL
-	options Options
-	budget  *budget
-}
-
 // New makes a client. It does not connect; only a Server that is not an http(s) URL is an error.
 func New(o Options) (*Client, error) {
 	o.Server = cmp.Or(o.Server, DefaultServer)
@@ -82,23 +63,6 @@ func New(o Options) (*Client, error) {
 
 // Server is the base URL that the client calls.
 func (c *Client) Server() string { return c.base.String() }
-
-// call is one request, which may be sent several times.
-type call struct {
-	method string
-	path   string
-	query  url.Values
-	in     any    // sent as JSON; nil: body
-	body   []byte // nil: none
-	media  string // content type of body; empty: JSON
-	once   string // idempotency key; empty on a POST: one is created
-	out    any    // decoded from the answer; nil: the answer is dropped
-
-	accept     string            // content type to ask for; empty: JSON
-	idempotent bool              // doing it twice comes to the same, without an idempotency key
-	wait       time.Duration     // how long the server may take before it answers
-	head       func(http.Header) // gets the header of a good answer before its body comes; nil: not used
-}
 
 // Do sends one request to a path below the server and decodes the answer into out. It is for routes
 // without a method here. in is sent as JSON unless it is nil; out may be nil or a *json.RawMessage.

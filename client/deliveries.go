@@ -100,3 +100,13 @@ func (c *Client) Skip(ctx context.Context, id, reason string) (*Delivery, error)
 }
 
 func deliveryPath(id string) string { return "/v1/deliveries/" + url.PathEscape(id) }
+
+func endpointPath(id string) string { return "/v1/endpoints/" + url.PathEscape(id) }
+
+// because is the body of a call that says no more than why; nil: not even that.
+func because(reason string) any {
+	if reason == "" {
+		return nil
+	}
+	return map[string]string{"reason": reason}
+}

@@ -111,4 +111,5 @@ func (c *Client) TestEndpointLater(
 	return post[Delivery](ctx, c, endpointPath(id)+"/test", in)
 }
 
-func endpointPath(id string) string { return "/v1/endpoints/" + url.PathEscape(id) }
+// why is the reason as a query parameter, for calls whose body is not for it.
+func why(reason string) url.Values { return query("reason", reason) }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -50,14 +49,6 @@ func (c *Client) RetryFound(ctx context.Context, f DeliveryFilter, reason string
 	return answered[RetriedFound](ctx, c, call{method: http.MethodPost, path: "/v1/deliveries/retry", query: q, in: because(reason)})
 }
 
-// because is the body of a call that says no more than why; nil: not even that.
-func because(reason string) any {
-	if reason == "" {
-		return nil
-	}
-	return map[string]string{"reason": reason}
-}
-
 // Lane is a blocked key at an endpoint: its first delivery has failed, and later ones are held
 // behind it.
 type Lane = wire.Lane
@@ -88,9 +79,6 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], e
 	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "delivery", f.Delivery, "tenant", f.Tenant)
 	return get[Page[AuditEntry]](ctx, c, "/v1/audit", q)
 }
-
-// why is the reason as a query parameter, for calls whose body is not for it.
-func why(reason string) url.Values { return query("reason", reason) }
 
 // withReason adds the reason to the body of a call, unless it is empty.
 func withReason(reason string, in map[string]string) map[string]string {

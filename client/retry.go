@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -77,12 +76,6 @@ func (c *Client) fraction() float64 {
 		return 0.5
 	}
 	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
-}
-
-// budget lets a client repeat a tenth of its calls, and reserve calls at once after a quiet period.
-type budget struct {
-	mu     sync.Mutex
-	tenths int
 }
 
 const reserve = 10

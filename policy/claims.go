@@ -203,3 +203,9 @@ func (p *Policy) Claims() Claims {
 	}
 	return c
 }
+
+// rule finds one kind of contradiction. Its check returns a detail for every case it finds.
+type rule struct {
+	code, text string
+	check      func(c *Claims) []string
+}

@@ -42,14 +42,6 @@ func DefaultBreaker() Breaker {
 	}
 }
 
-// BreakerRules is the breaker in force. Its Off says that there is none.
-func (p *Policy) BreakerRules() Breaker {
-	if p.Breaker == nil {
-		return DefaultBreaker()
-	}
-	return *p.Breaker
-}
-
 // RetryAfterRule is the effect of a receiver's Retry-After.
 type RetryAfterRule string
 

@@ -6,15 +6,6 @@ import (
 	"strings"
 )
 
-// Limit narrows max_attempts and max_age after an answer with one of its codes. All attempts of a
-// delivery count, whatever they were answered: a limit says how much longer such an answer is worth
-// another try, not how often it was heard.
-type Limit struct {
-	Codes    []string `json:"codes"` // statuses and error classes, as in Classify
-	Attempts int      `json:"attempts"`
-	Within   Duration `json:"within,omitempty"` // of the first attempt; 0: no limit
-}
-
 // covers says whether the limit applies after an outcome.
 func (l *Limit) covers(o Outcome) bool {
 	return o.Status > 0 && o.complete() && contains(l.Codes, o.Status) || slices.Contains(l.Codes, string(o.Class))
@@ -64,4 +55,12 @@ func least[T int | Duration](a, b T) T {
 		return b
 	}
 	return a
+}
+
+// BreakerRules is the breaker in force. Its Off says that there is none.
+func (p *Policy) BreakerRules() Breaker {
+	if p.Breaker == nil {
+		return DefaultBreaker()
+	}
+	return *p.Breaker
 }

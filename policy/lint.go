@@ -7,12 +7,6 @@ type Finding struct {
 	Detail string `json:"detail"` // with the figures of this document
 }
 
-// rule finds one kind of contradiction. Its check returns a detail for every case it finds.
-type rule struct {
-	code, text string
-	check      func(c *Claims) []string
-}
-
 // Lint compares claims with each other and returns contradictions and gaps, in the order of the
 // rules. Claims that are merely unwise are not reported.
 func Lint(c Claims) []Finding {
@@ -36,12 +30,4 @@ func LintCodes() [][2]string {
 		}
 	}
 	return codes
-}
-
-// when is a detail that holds only under a condition.
-func when(condition bool, detail string) []string {
-	if !condition {
-		return nil
-	}
-	return []string{detail}
 }

@@ -102,3 +102,11 @@ func (f FactClaim) text() string {
 		return fmt.Sprintf("%d times within %s", f.Retries, f.Window)
 	}
 }
+
+// when is a detail that holds only under a condition.
+func when(condition bool, detail string) []string {
+	if !condition {
+		return nil
+	}
+	return []string{detail}
+}

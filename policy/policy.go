@@ -31,9 +31,6 @@ type Policy struct {
 	Breaker     *Breaker            `json:"breaker"` // nil: the default breaker
 }
 
-// Class is the kind of an attempt's failure, decided once, where the response is read.
-type Class string
-
 // The classes, and the empty class of an attempt that has not happened.
 const (
 	ClassNone      Class = "none" // success
@@ -132,4 +129,9 @@ type Planned struct {
 	Number int       `json:"number"`
 	At     time.Time `json:"at"`
 	Latest time.Time `json:"latest" doc:"the latest that jitter can put it"`
+}
+
+// asked says whether the outcome carries a Retry-After that this policy heeds.
+func (p *Policy) asked(o Outcome) bool {
+	return p.RetryAfter != RetryAfterIgnore && o.HasRetryAfter && o.RetryAfter >= 0 && o.RetryAfter <= credibleRetryAfter
 }

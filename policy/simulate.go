@@ -2,24 +2,6 @@ package policy
 
 import "time"
 
-// Simulate answers a scenario that ParseScenario has accepted. It is deterministic. All decisions
-// come from the functions that decide in the engine as well: After for a delivery; Circuit, Ramp
-// and Strike for its endpoint.
-//
-// It simulates one endpoint with the default concurrency and no others. It leaves out rate limits,
-// slots used by other endpoints, and the milliseconds of network and store. A policy without a
-// breaker is simulated by its schedule, as if the endpoint accepted all requests at once.
-func Simulate(s Scenario) Report {
-	run := play(s, false)
-	report := run.report()
-	alone := report
-	if run.gated || run.disabled > 0 {
-		alone = play(s, true).report()
-	}
-	report.BySchedule = alone.comparison()
-	return *report
-}
-
 // usualConcurrency is the limit of an endpoint's simultaneous requests if it sets none.
 const usualConcurrency = 32
 
@@ -86,72 +68,6 @@ const (
 // moment and elapsed convert between a simulation's times and those of the functions that it calls.
 func moment(d time.Duration) time.Time  { return time.Unix(0, int64(d)).UTC() }
 func elapsed(t time.Time) time.Duration { return t.Sub(time.Unix(0, 0)) }
-
-// play runs a scenario to its end.
-func play(s Scenario, alone bool) *simulation {
-	r := &simulation{Scenario: s, alone: alone, rules: s.Policy.BreakerRules()}
-	r.gated = !alone && !r.rules.Off
-	r.ramp.Allow(usualConcurrency)
-	r.events = make([]simulated, int(s.count()))
-	for i := range r.events {
-		r.events[i].arrived = time.Duration((float64(i) + 0.5) / float64(s.Rate) * float64(time.Minute))
-	}
-	lanes := len(r.events)
-	if s.Keys > 0 {
-		lanes = min(lanes, s.Keys)
-		r.stuck = make([]bool, s.Keys)
-	}
-	for i := range lanes {
-		r.lead(i, 0)
-	}
-	for r.step() {
-	}
-	r.settle()
-	return r
-}
-
-// step processes the next event. At one time, all starts come before any ends, as if an answer took
-// a millisecond, and deliveries that are too old are given up last.
-func (r *simulation) step() bool {
-	const never = time.Duration(1<<63 - 1)
-	lands, starts, expires, regains := never, never, never, never
-	if len(r.landing) > 0 {
-		lands = r.landing[0].at
-	}
-	head, from, ok := r.next()
-	if ok {
-		starts = from
-	}
-	old, ok := r.oldest()
-	if ok {
-		expires = max(r.now, old.at)
-	}
-	if at, ok := r.regained(); ok {
-		regains = at
-	}
-	switch next := min(lands, starts, expires, regains); {
-	case next == never:
-		return false
-	case starts == next:
-		r.now = next
-		r.start(head)
-	case lands == next:
-		r.now = next
-		i := r.landing[0].event
-		r.landing.take()
-		r.flying--
-		r.land(i)
-	case regains == next:
-		r.now = next
-		r.hasten()
-	default:
-		r.now = next
-		e := &r.events[old.event]
-		e.phase, e.over = exhaustedEvent, r.now
-		r.leave(old.event)
-	}
-	return true
-}
 
 // lead makes an event the head of its lane, now or when it arrives.
 func (r *simulation) lead(i int, from time.Duration) {

@@ -163,3 +163,46 @@ func (r *simulation) leave(i int) {
 		r.lead(i+r.Keys, r.now)
 	}
 }
+
+// step processes the next event. At one time, all starts come before any ends, as if an answer took
+// a millisecond, and deliveries that are too old are given up last.
+func (r *simulation) step() bool {
+	const never = time.Duration(1<<63 - 1)
+	lands, starts, expires, regains := never, never, never, never
+	if len(r.landing) > 0 {
+		lands = r.landing[0].at
+	}
+	head, from, ok := r.next()
+	if ok {
+		starts = from
+	}
+	old, ok := r.oldest()
+	if ok {
+		expires = max(r.now, old.at)
+	}
+	if at, ok := r.regained(); ok {
+		regains = at
+	}
+	switch next := min(lands, starts, expires, regains); {
+	case next == never:
+		return false
+	case starts == next:
+		r.now = next
+		r.start(head)
+	case lands == next:
+		r.now = next
+		i := r.landing[0].event
+		r.landing.take()
+		r.flying--
+		r.land(i)
+	case regains == next:
+		r.now = next
+		r.hasten()
+	default:
+		r.now = next
+		e := &r.events[old.event]
+		e.phase, e.over = exhaustedEvent, r.now
+		r.leave(old.event)
+	}
+	return true
+}

@@ -2,15 +2,6 @@ package policy
 
 import "time"
 
-// Limits of a receiver's Retry-After.
-const (
-	// MaxRetryAfter is the longest pause that a Retry-After causes.
-	MaxRetryAfter = 24 * time.Hour
-	// credibleRetryAfter is the longest Retry-After that is honoured; a longer one counts as a
-	// mistake and is ignored.
-	credibleRetryAfter = 7 * 24 * time.Hour
-)
-
 // InternalPause is the pause after a fault of our own. The caller lengthens it after several in a
 // row.
 const InternalPause = time.Second
@@ -155,11 +146,6 @@ func (p *Policy) asAsked(pr Progress, at time.Time) Planned {
 		at = earlier(at, pr.Anchor.Add(p.MaxAge.Std()))
 	}
 	return Planned{Number: pr.Attempts + 1, At: at, Latest: at}
-}
-
-// asked says whether the outcome carries a Retry-After that this policy heeds.
-func (p *Policy) asked(o Outcome) bool {
-	return p.RetryAfter != RetryAfterIgnore && o.HasRetryAfter && o.RetryAfter >= 0 && o.RetryAfter <= credibleRetryAfter
 }
 
 // wish is the pause that the receiver asked for.

@@ -62,13 +62,6 @@ func PublicKey(text string) (string, error) {
 	return PublicPrefix + base64.StdEncoding.EncodeToString(half), nil
 }
 
-// CheckSecret returns the fault of a signing secret (whsec_… or whsk_…), without repeating its
-// text.
-func CheckSecret(text string) error {
-	_, err := newSigningKey(text)
-	return err
-}
-
 // decode reads any key. Its errors never contain the text: a text that looks like a typing error is
 // mostly a secret.
 func decode(text string) (kind, []byte, error) {

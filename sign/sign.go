@@ -169,3 +169,10 @@ func checkID(id string) error {
 	}
 	return nil
 }
+
+// CheckSecret returns the fault of a signing secret (whsec_… or whsk_…), without repeating its
+// text.
+func CheckSecret(text string) error {
+	_, err := newSigningKey(text)
+	return err
+}

@@ -35,14 +35,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// job has the flags.
-type job struct {
-	to, binary, dir string
-	only            string   // parts of a picture's name
-	shown           []string // names of the pictures to take; nil: all
-	queued          int      // messages of the long queue
-}
-
 func main() {
 	var j job
 	flag.StringVar(&j.to, "to", "", "directory for the pictures (default .shots, with -shown docs/shots)")

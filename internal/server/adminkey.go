@@ -25,15 +25,6 @@ const (
 	MinAdminKeyLen = 16 // characters of an admin key that an operator chooses
 )
 
-// KeyNotice is the location of the admin key.
-type KeyNotice struct {
-	// of the file with the key; empty: it was given as an option, or its file was moved away
-	Path string
-	Made bool // by this start
-	// of a file with another key than the given one: a start without the option takes that key
-	Other string
-}
-
 // ensureAdminKey makes sure that there is an admin key: the given one, else that of the file, else
 // the one in the store, else a new one, which carries the installation's name.
 func (l *life) ensureAdminKey(ctx context.Context, given, name string) (KeyNotice, error) {

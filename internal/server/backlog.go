@@ -5,7 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,59 +16,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
-
-// BacklogBounds limit the work of counting for /metrics.
-type BacklogBounds struct {
-	Every  time.Duration `bound:"10s" tiny:"1ms"` // least time between two counts
-	Within time.Duration `bound:"3s"`             // longest wait for one
-	Stale  time.Duration `bound:"5m"`             // for how long the last count stands in for those that fail
-}
-
-// backlog has the metrics of pending deliveries and of the store's size. All scrapes within
-// BacklogBounds.Every share one count, which reads no more rows than GET /v1/overview does.
-type backlog struct {
-	bounds BacklogBounds
-	limit  int64
-	store  backlogs
-	held   func() []string          // endpoints whose deliveries are held
-	labels func() map[string]string // of queues, by id
-	size   func(context.Context) (int64, error)
-	now    func() time.Time
-	log    *slog.Logger
-
-	mu       sync.Mutex
-	asked    time.Time // when it was counted last, well or not
-	counted  time.Time // when it was counted well
-	counts   backlogCounts
-	failing  bool
-	describe [len(backlogMetrics)]*prometheus.Desc
-}
-
-// backlogs is the part of a store that counts.
-type backlogs interface {
-	Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error)
-}
-
-// backlogCounts are the sums over all endpoints.
-type backlogCounts struct {
-	states  map[string]int64
-	blocked int64
-	leased  map[string]int64 // by label of the queue
-	dead    int64
-	oldest  time.Time // zero: nothing is pending
-	bytes   int64     // negative: unknown
-}
-
-// backlogMetrics are the names and texts of the metrics, in the order of describe.
-var backlogMetrics = [...]struct{ name, help, label string }{
-	{"grapnel_backlog", "Pending deliveries, by state. waiting: behind another one of their key; uncounted: in one of the other states, " +
-		"beyond the number that is counted. The sum is exact.", "state"},
-	{"grapnel_oldest_undelivered_age_seconds", "Age of the oldest pending delivery that may be attempted or is held; 0: there is none.", ""},
-	{"grapnel_dead_letters", "Dead letters, up to the number that is counted.", ""},
-	{"grapnel_ordering_blocked_keys", "Ordering keys that a failed delivery blocks.", ""},
-	{"grapnel_queue_leases", "Leases that consumers hold, by queue, expired ones included until they are recorded. Queues beyond a number are other.", "queue"},
-	{"grapnel_store_bytes", "Size of the database, with its log.", ""},
-}
 
 func newBacklog(b Bounds, from backlogs, held func() []string, labels func() map[string]string,
 	size func(context.Context) (int64, error), now func() time.Time, log *slog.Logger) *backlog {
@@ -199,4 +146,12 @@ func (p Place) size(of keeper) func(context.Context) (int64, error) {
 		}
 		return all, nil
 	}
+}
+
+// file is the path of the database without symbolic links: its disk and its log are there.
+func (p Place) file() string {
+	if file, err := filepath.EvalSymlinks(p.path); err == nil {
+		return file
+	}
+	return p.path
 }

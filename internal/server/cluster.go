@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 
 	"github.com/grapnelhq/grapnel"
@@ -74,17 +73,5 @@ func (l *life) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 	}
 }
 
-// besides adds the route for other nodes to those of the API.
-func (l *life) besides(s *Server, api http.Handler) http.Handler {
-	if l.peers == nil {
-		return api
-	}
-	nodes := l.guarded(s, peer.Handler(l.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == peer.Path {
-			nodes.ServeHTTP(w, r)
-			return
-		}
-		api.ServeHTTP(w, r)
-	})
-}
+// URL is the server's own address.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }

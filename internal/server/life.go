@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
@@ -20,7 +18,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
-	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
@@ -32,30 +29,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 )
-
-// life is an opened database and the parts that run on it, from its opening until the database goes
-// back or the server ends.
-type life struct {
-	place Place
-	store keeper
-	// by which nodes on the same database authenticate each other; empty: no other node uses the
-	// store
-	secret  string
-	engine  *engine.Engine
-	queues  *queue.Broker
-	ingress *ingress.Receiver
-	replays *replay.Runner
-	relays  *relay.Runner
-	alerts  *alerting.Keeper
-	minutes *minutes.Keeper
-	peers   *peer.Client // nil: no other node uses the store
-	numbers []prometheus.Collector
-	backlog *backlog
-	seen    *postgres.History // of the database, as seen by this life and the earlier ones
-	closed  atomic.Bool       // its database went back: no requests are answered any more
-	alive   context.Context   // the lifetime of its requests
-	end     context.CancelFunc
-}
 
 func newLife(place Place, seen *postgres.History) *life {
 	l := &life{place: place, seen: seen}
@@ -238,12 +211,6 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 	})
 }
 
-// front is the handler of all requests.
-func (l *life) front(s *Server, metrics http.Handler) http.Handler {
-	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Series("") }, rand.Reader)
-	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
-}
-
 // dashboard puts the pages in front of the API. Nodes with one session key share sessions.
 func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler {
 	if s.options.NoDashboard {
@@ -261,4 +228,12 @@ func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler 
 		People:   s.options.People.web(s.issuer),
 		Dev:      s.options.Dev,
 	})
+}
+
+func (c *cleanup) add(undo func() error) { *c = append(*c, undo) }
+
+func (c *cleanup) run() {
+	for _, undo := range slices.Backward(*c) {
+		_ = undo() // the error that led here is the one to tell
+	}
 }

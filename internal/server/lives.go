@@ -2,34 +2,24 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
+	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
-
-// lives begins a new life after the database went back, while the server keeps running.
-//
-// All parts of a life remember rows by the ids that the database assigned. After the database went
-// back (store.ErrWentBack), those ids mean other rows. So the whole life is dropped without
-// recording anything, and the database is opened as at the start. Meanwhile requests are answered
-// 503.
-type lives struct {
-	server  *Server
-	now     atomic.Pointer[life]
-	handler atomic.Pointer[http.Handler]
-}
 
 // newLives makes the handler of requests, with the life that began at the start.
 func newLives(s *Server) *lives {
@@ -169,4 +159,25 @@ func (l *life) guarded(s *Server, face http.Handler) http.Handler {
 		}
 		face.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// besides adds the route for other nodes to those of the API.
+func (l *life) besides(s *Server, api http.Handler) http.Handler {
+	if l.peers == nil {
+		return api
+	}
+	nodes := l.guarded(s, peer.Handler(l.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == peer.Path {
+			nodes.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// front is the handler of all requests.
+func (l *life) front(s *Server, metrics http.Handler) http.Handler {
+	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Series("") }, rand.Reader)
+	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
 }

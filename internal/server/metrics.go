@@ -27,9 +27,6 @@ func (s *Server) registry() *prometheus.Registry {
 	return r
 }
 
-// published measures the answers to publishes.
-type published struct{ seconds *prometheus.HistogramVec }
-
 func newPublished() published {
 	p := published{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_ingest_duration_seconds",
 		Help:    "From the body of a publish to its answer. bad: the server failed, or took more than a second for a good answer.",
@@ -45,13 +42,6 @@ func (p published) observe(good bool, took time.Duration) {
 		result = "bad"
 	}
 	p.seconds.WithLabelValues(result).Observe(took.Seconds())
-}
-
-// judged counts the events that package promise judges, by promise. monitoring.Rules computes the
-// promises from them, so Prometheus and GET /v1/slo judge the same events in the same way.
-type judged struct {
-	events *prometheus.CounterVec
-	of     map[promise.Indicator]map[bool]prometheus.Counter
 }
 
 func newJudged() judged {
@@ -72,9 +62,6 @@ func (j judged) count(i promise.Indicator, good bool) {
 		c.Inc()
 	}
 }
-
-// rejected counts refused publishes and refused requests to sources.
-type rejected struct{ calls *prometheus.CounterVec }
 
 func newRejected() rejected {
 	r := rejected{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingest_rejected_total",

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -18,69 +17,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
-	"github.com/grapnelhq/grapnel/wire"
-)
-
-// PromiseBounds are the limits of the sampler.
-type PromiseBounds struct {
-	Every time.Duration `bound:"30s" tiny:"1s"` // between two writes of counts; a kill loses the counts since the last one
-	Write time.Duration `bound:"5s" tiny:"5s"`  // for the store calls of one round, and for the last write
-	Page  int           `bound:"256" least:"2"` // documents read at once
-}
-
-// The kinds of documents.
-const (
-	sliKind      = "sli"
-	incidentKind = wire.IncidentKind
 )
 
 // keptHours is how long counts are stored: the window, and what days of it reach back.
 const keptHours = promise.Window + 48*time.Hour
-
-// promises counts what package promise judges, stores the counts, and makes the report and the
-// status page from those of all nodes.
-//
-// Each node has one document for each hour, whose counts it replaces every Every and at the stop.
-// The sum over all documents of an hour is the hour's count, so a restart goes on in the same slot,
-// and no two nodes write one document. While the store fails, counts stay in memory and the report
-// has them; after a kill those since the last write are missing.
-type promises struct {
-	bounds   PromiseBounds
-	log      *slog.Logger
-	now      func() time.Time
-	node     string
-	docs     func() store.Documents      // as it is now
-	unable   func() error                // why events are refused
-	balances func() (all, unequal int64) // looks at the balance since the start
-	pages    *statuspage.Pages           // nil: there is no status page
-	dir      string                      // for files of the page; empty: none are written
-	judged   judged                      // the same counts since the start, for /metrics
-	kick     chan struct{}               // an incident has changed
-	stopped  chan struct{}
-	cancel   context.CancelFunc
-
-	mu     sync.Mutex
-	own    map[int64]*ownHour // counts of this node that may change, by hourOf
-	report promise.Report
-
-	// of the goroutine alone
-	history   *promise.History
-	others    map[int64]promise.Hour // sums over the other nodes, of the hours that may change
-	loaded    time.Time              // of the last reading of counts that did not fail; zero: none
-	looked    [2]int64               // balances
-	incidents []wire.Incident
-	failing   bool
-	cleared   time.Time
-}
-
-// ownHour is this node's counts of one hour.
-type ownHour struct {
-	is       promise.Hour
-	at       time.Time
-	revision int64
-	dirty    bool // not stored as it is
-	tried    bool // a write was begun
-}
 
 // keepPromises completes the sampler once the store is open.
 func (s *Server) keepPromises() {
@@ -107,10 +47,6 @@ func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
 	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, judged: newJudged(), kick: make(chan struct{}, 1),
 		own: map[int64]*ownHour{}, history: promise.NewHistory(), others: map[int64]promise.Hour{}}
 }
-
-// hourOf numbers hours. A number is found without making a name; each attempt is counted two or
-// three times.
-func hourOf(at time.Time) int64 { return at.Unix() / 3600 }
 
 // hourLayout is the form of hourName.
 const hourLayout = "2006-01-02T15"

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -49,17 +48,6 @@ func (l *life) full() float64 {
 		}
 	}
 	return 0
-}
-
-// probes logs when readiness changes. A load balancer asks every second or more often, so its
-// requests are not logged.
-type probes struct {
-	log *slog.Logger
-	now func() time.Time
-
-	mu       sync.Mutex
-	notReady time.Time // since when, as of the last probe; zero: it was ready
-	was      bool      // ready before; until then it starts, which is no trouble
 }
 
 func newProbes(log *slog.Logger) *probes { return &probes{log: log, now: time.Now} }

@@ -26,12 +26,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -39,99 +35,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/plain"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api"
-	"github.com/grapnelhq/grapnel/internal/face/oidc"
-	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
-	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/wire"
 )
-
-// Defaults of the options.
-const (
-	DefaultListen       = "127.0.0.1:8420"
-	DefaultStore        = "sqlite:./grapnel-data/grapnel.db"
-	DefaultDrainTimeout = 30 * time.Second
-	DefaultMaxEvent     = api.DefaultMaxEvent
-	DefaultMaxBody      = ingress.DefaultMaxBody
-	DefaultMaxInFlight  = 512
-	DefaultMaxPending   = 10_000_000
-	DefaultMaxEndpoints = 10_000
-	DefaultMaxTypes     = 10_000
-	DefaultRetention    = 720 * time.Hour
-	DefaultLease        = 15 * time.Second
-	LeastLease          = 3 * time.Second
-
-	DefaultPeopleSession = 8 * time.Hour
-)
-
-// Options are the settings of a server. The zero value serves on loopback and stores its data in
-// ./grapnel-data.
-type Options struct {
-	Listen string
-	// what the server was started with, for the page that shows it; no secrets
-	Settings []wire.Setting
-	Store    string // sqlite:PATH, or the URL of a PostgreSQL database
-	Name     string // of the installation, see grapnel.ValidName; empty: none
-	// time until the endpoints of a dead node are taken over; engine's default
-	Lease     time.Duration
-	Advertise string // address for other nodes on the same database; empty: Listen
-	// empty: the one in admin.key beside the database, which the first start writes
-	AdminKey string
-	// empty: the one in session.key beside the database, which the first start writes
-	SessionKey   string
-	DrainTimeout time.Duration
-	// addresses that deliveries may reach although they are not public
-	EgressAllow  []netip.Prefix
-	PublicURL    *url.URL       // base URL of this server; nil: unknown
-	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
-	HTTPSOnly    bool           // refuse endpoints with http:// URLs
-	MetricsOpen  bool           // show /metrics without a key
-	NoDashboard  bool           // serve the API alone
-	NoStatusPage bool           // serve no public status page
-	Silent       bool           // count nothing and evaluate no alerts: only for measuring what that costs
-	People       *People        // how people sign in to the dashboard; nil: with API keys only
-	Dev          Dev            // what `grapnel dev` adds to the dashboard
-	MaxEvent     int64          // bytes of one event's data
-	// bytes that a PostgreSQL database may use, for the alert disk_full; 0: unknown
-	DatabaseSpace int64
-	MaxBody       int64         // bytes of the body of a request to a source
-	MaxInFlight   int           // attempts at once
-	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
-	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
-	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
-	MaxTypes      int           // of one tenant's events; 0: no limit
-	Retention     time.Duration // of full records
-	// for a tenant or types, instead of Retention; the first match counts
-	Rules  []store.KeepRule
-	Bounds Bounds
-	Traces trace.Settings // where spans go; zero: none are made
-	Log    *slog.Logger   // nil: nothing is logged
-}
-
-// Server is one running Grapnel.
-type Server struct {
-	options   Options
-	listener  net.Listener
-	callers   net.Listener // the same, with a limit of connections
-	node      string       // its name among the nodes that share a store
-	life      *life        // the first; lives has the current one
-	sender    *egress.Sender
-	http      *http.Server
-	plain     *plain.Server // in front of http
-	log       *slog.Logger
-	stopping  atomic.Bool // draining has begun
-	probes    *probes
-	key       KeyNotice
-	session   *sessionKey
-	lives     *lives
-	gate      *api.Gate
-	published published
-	promises  *promises
-	issuer    *oidc.Provider // nil: people sign in with API keys only
-	traces    *trace.Tracer  // nil: no spans are made
-	rejected  rejected
-}
 
 func newServer(o Options) *Server {
 	return &Server{options: o, log: o.Log, probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
@@ -203,9 +109,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.plain = plain.New(s.http, api.Plain, o.Bounds.Plain)
 	return s, nil
 }
-
-// URL is the server's own address.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
 // AdminKey is the location of the admin key.
 func (s *Server) AdminKey() KeyNotice { return s.key }
@@ -287,15 +190,4 @@ func (s *Server) stopServing(ctx context.Context) error {
 		return errors.Join(err, s.plain.Close())
 	}
 	return nil
-}
-
-// cleanup undoes opened parts, the last first.
-type cleanup []func() error
-
-func (c *cleanup) add(undo func() error) { *c = append(*c, undo) }
-
-func (c *cleanup) run() {
-	for _, undo := range slices.Backward(*c) {
-		_ = undo() // the error that led here is the one to tell
-	}
 }

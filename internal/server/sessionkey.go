@@ -26,9 +26,6 @@ const (
 	MinSessionKeyLen = 32 // characters
 )
 
-// sessionKey derives secrets by their use.
-type sessionKey [32]byte
-
 func (k sessionKey) secret(use string) (secret [32]byte) {
 	mac := hmac.New(sha256.New, k[:])
 	mac.Write([]byte(use))

@@ -108,3 +108,13 @@ func (p *promises) judge(now time.Time) {
 		p.log.Debug("writing the files of the status page failed", "err", err)
 	}
 }
+
+// The kinds of documents.
+const (
+	sliKind      = "sli"
+	incidentKind = wire.IncidentKind
+)
+
+// hourOf numbers hours. A number is found without making a name; each attempt is counted two or
+// three times.
+func hourOf(at time.Time) int64 { return at.Unix() / 3600 }

@@ -12,18 +12,11 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
-	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/commits"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
-
-// Place is the location of the data.
-type Place struct {
-	path string // of the SQLite database
-	url  string // of the PostgreSQL database; path is unused then
-}
 
 // dir is the data directory. With PostgreSQL it contains only the admin key.
 func (p Place) dir() string { return filepath.Dir(p.path) }
@@ -34,14 +27,6 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 		return nil
 	}
 	return func() (engine.DiskSpace, error) { return spaceAt(filepath.Dir(p.file())) }
-}
-
-// file is the path of the database without symbolic links: its disk and its log are there.
-func (p Place) file() string {
-	if file, err := filepath.EvalSymlinks(p.path); err == nil {
-		return file
-	}
-	return p.path
 }
 
 // space returns the function that measures space for the rule of alerts; nil: it cannot be
@@ -131,14 +116,6 @@ func (p Place) makeDir() error {
 		return grapnel.Errorf(grapnel.CodeInvalid, "--store: creating the data directory failed: %v", err)
 	}
 	return nil
-}
-
-// keeper is the part of a store that the server needs besides its contract.
-type keeper interface {
-	store.Store
-	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack,
-	// everything built on the store.
-	Fatal() <-chan error
 }
 
 // longestPatience is the longest timeout of a call of the store: other nodes look for events of

@@ -144,28 +144,6 @@ type Put struct {
 	Told     *Accepted // the result of With.Tell
 }
 
-// Once makes a call happen once for an idempotency key: the answer is stored in the same
-// transaction as the effect. If the key is stored with the same fingerprint, the call has no effect
-// and returns the stored answer; with another fingerprint it fails with grapnel.CodeMismatch.
-type Once struct {
-	Key         string    // API key id, or PassKeys and the pass's id, and idempotency key, joined
-	Fingerprint [32]byte  // of method, path and body
-	Expires     time.Time // from this instant on the answer is ignored
-	// Answer builds the answer to store. It runs inside the transaction, so it must not call the
-	// store. done is the result about to be returned (Accepted, Redelivered or Put); Remember has
-	// none. The store sets the answer's Fingerprint.
-	Answer func(done any) Answer
-	Now    time.Time // answers that have expired at this time are ignored
-}
-
-// Answered is a Once whose answer is known before the call, as plain data. Its key is not looked up
-// first: the answer is stored with the effect, unless the key has one.
-type Answered struct {
-	Key          string
-	Answer       Answer
-	Expires, Now time.Time
-}
-
 // Known returns a Once that gives the answer of a call in advance, as Answered; nil: there is none.
 func (o *Once) Known(done any) *Answered {
 	if o == nil {
@@ -183,10 +161,3 @@ func (a *Answered) Once() *Once {
 
 // PassKeys begins the keys of answers to passes of a tenant, followed by a slash.
 func PassKeys(tenant string) string { return "pass/" + tenant }
-
-// Answer is a stored answer to an HTTP request.
-type Answer struct {
-	Fingerprint [32]byte
-	Status      int
-	Body        []byte
-}

@@ -1,25 +1,8 @@
 package store
 
 import (
-	"time"
-
 	"github.com/grapnelhq/grapnel"
 )
-
-// Identity distinguishes a delivery from every other one that ever had its row id.
-//
-// A database that lost its last transactions (a failover to a standby that was behind, a backup
-// restored under running nodes) gives the lost row ids to other deliveries. What a node remembers
-// by row id is then about another delivery. No two deliveries with one row id have the same
-// Identity: the second is created after the loss, so CreatedAt differs. It breaks only if a clock,
-// set back, meets the same microsecond again for the same event row id and the same endpoint.
-//
-// All three values are in the row of a pending delivery, so comparing them costs no look-up.
-type Identity struct {
-	Event     int64 // its row id
-	Endpoint  string
-	CreatedAt time.Time
-}
 
 // Identity returns the head's Identity.
 func (h *Head) Identity() Identity { return Identity{h.Event, h.Endpoint, h.CreatedAt} }

@@ -76,12 +76,6 @@ type Claimed struct {
 	Next   time.Time       // due time of the earliest head in neither list, or the end of its lease; zero: no such head. It may be past
 }
 
-// Settlement names the lease of a change.
-type Settlement struct {
-	Token string
-	Over  bool // the change records the lease's expiry and applies only after it; false: it applies only before. At is the time that counts
-}
-
 // Yields says whether the change may be made, given its pending delivery's lease and the lease's
 // end. token is empty without a lease.
 func (c *Change) Yields(token string, until time.Time) bool {
@@ -100,3 +94,17 @@ func (c *Change) Yields(token string, until time.Time) bool {
 // GrantedAhead says whether a lease that ends at a time was granted by a clock that was ahead: no
 // lease is as long. Its consumer may settle it until its end is recorded.
 func GrantedAhead(until, now time.Time) bool { return until.Sub(now) > grapnel.MaxLease+time.Hour }
+
+// Store is everything an implementation provides. Each user of a store asks for the part it needs.
+type Store interface {
+	Deliveries
+	Configuration
+	History
+	Journal
+	Archive
+	Replays
+	Leases
+	Inbox
+	Documents
+	Close() error
+}

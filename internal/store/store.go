@@ -46,20 +46,6 @@ var ErrUnknown = errors.New("store: the answer to the commit was lost")
 // refuses every further call, because its users' memory may contradict it. Nothing was written.
 var ErrWentBack = errors.New("store: the database is not the one that it was")
 
-// Store is everything an implementation provides. Each user of a store asks for the part it needs.
-type Store interface {
-	Deliveries
-	Configuration
-	History
-	Journal
-	Archive
-	Replays
-	Leases
-	Inbox
-	Documents
-	Close() error
-}
-
 // Deliveries is the hot path: the calls of the engine for every event and every attempt.
 type Deliveries interface {
 	// Append commits a batch of events with their deliveries.

@@ -9,14 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/receive"
 )
 
-type item struct {
-	receive.Item
-	state      receive.State
-	leaseUntil time.Time
-	nextAt     time.Time
-	updatedAt  time.Time
-}
-
 // Accept implements receive.InboxStore.
 func (s *Store) Accept(ctx context.Context, b receive.Bid, wait time.Duration, i receive.Item) (receive.Claim, error) {
 	return s.Transact(ctx, b, wait, func(tx *Tx, _ receive.Claim) (receive.Outcome, error) {

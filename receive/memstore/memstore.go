@@ -205,3 +205,11 @@ func (s *Store) Replayed(_ context.Context, k receive.Key, at time.Time, result 
 	}
 	return nil
 }
+
+type item struct {
+	receive.Item
+	state      receive.State
+	leaseUntil time.Time
+	nextAt     time.Time
+	updatedAt  time.Time
+}

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -193,4 +197,74 @@ func (r *receiver) leased(ctx context.Context, e event) (int, error) {
 		_, _ = r.db.Exec(ctx, `update claim set state = 'free' where key = $1 and owner = $2 and state = 'busy'`, e.key, owner)
 	}
 	return r.answer(ctx, e, err)
+}
+
+// hook is one request: read, verify, make the key, process under the key, answer.
+func (r *receiver) hook(w http.ResponseWriter, q *http.Request, source string) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, 1<<20))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		return
+	} else if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	e := event{source: source, id: q.Header.Get("webhook-id"), body: body}
+	e.key = key(e, q.Header)
+	if is("parsed-outside") && json.Unmarshal(body, &map[string]any{}) != nil {
+		os.Exit(1) // an exception that nothing catches
+	}
+	if _, err := r.verify[source].Verify(q.Header, body); err != nil && !is("unverified") {
+		if is("claimed-before-verified") { // it was claimed before this line
+			_, _ = r.mark(q.Context(), e)
+		}
+		w.WriteHeader(refusal(err))
+		return
+	}
+	switch {
+	case is("never-run"): // a coroutine that nothing awaits
+		w.WriteHeader(http.StatusOK)
+	case is("answered-first"):
+		answerNow(w)
+		_, _ = r.process(context.WithoutCancel(q.Context()), e)
+	case is("answered-then-queued"):
+		answerNow(w)
+		travel(context.WithoutCancel(q.Context()))
+		_, _ = r.db.Exec(context.WithoutCancel(q.Context()), `insert into queue(source, event, body) values($1, $2, $3)`, source, e.id, body)
+	default:
+		status, err := r.process(q.Context(), e)
+		switch {
+		case err == nil:
+		case is("hangs"): // an exception that the framework does not pass on
+			<-q.Context().Done()
+		case errors.Is(err, errPermanent) && is("trusts-retry-count"):
+			if n, _ := strconv.Atoi(q.Header.Get("x-retry-count")); n < 5 {
+				status = http.StatusInternalServerError
+			}
+		}
+		w.WriteHeader(status)
+	}
+}
+
+// worker runs the work for the events in the queue, one after the other.
+func (r *receiver) worker(ctx context.Context) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		var id int64
+		var e event
+		err := r.db.QueryRow(ctx, `select id, source, event, body from queue order by id limit 1`).Scan(&id, &e.source, &e.id, &e.body)
+		if err == nil {
+			e.key = e.source + "/" + e.id
+			if status, _ := r.transaction(ctx, e); status == 200 {
+				_, _ = r.db.Exec(ctx, `delete from queue where id = $1`, id)
+			}
+			continue
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,59 +9,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 
 	"github.com/grapnelhq/grapnel/sign"
 )
-
-// hook is one request: read, verify, make the key, process under the key, answer.
-func (r *receiver) hook(w http.ResponseWriter, q *http.Request, source string) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, 1<<20))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		w.WriteHeader(http.StatusRequestEntityTooLarge)
-		return
-	} else if err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	e := event{source: source, id: q.Header.Get("webhook-id"), body: body}
-	e.key = key(e, q.Header)
-	if is("parsed-outside") && json.Unmarshal(body, &map[string]any{}) != nil {
-		os.Exit(1) // an exception that nothing catches
-	}
-	if _, err := r.verify[source].Verify(q.Header, body); err != nil && !is("unverified") {
-		if is("claimed-before-verified") { // it was claimed before this line
-			_, _ = r.mark(q.Context(), e)
-		}
-		w.WriteHeader(refusal(err))
-		return
-	}
-	switch {
-	case is("never-run"): // a coroutine that nothing awaits
-		w.WriteHeader(http.StatusOK)
-	case is("answered-first"):
-		answerNow(w)
-		_, _ = r.process(context.WithoutCancel(q.Context()), e)
-	case is("answered-then-queued"):
-		answerNow(w)
-		travel(context.WithoutCancel(q.Context()))
-		_, _ = r.db.Exec(context.WithoutCancel(q.Context()), `insert into queue(source, event, body) values($1, $2, $3)`, source, e.id, body)
-	default:
-		status, err := r.process(q.Context(), e)
-		switch {
-		case err == nil:
-		case is("hangs"): // an exception that the framework does not pass on
-			<-q.Context().Done()
-		case errors.Is(err, errPermanent) && is("trusts-retry-count"):
-			if n, _ := strconv.Atoi(q.Header.Get("x-retry-count")); n < 5 {
-				status = http.StatusInternalServerError
-			}
-		}
-		w.WriteHeader(status)
-	}
-}
 
 func refusal(err error) int {
 	if errors.Is(err, sign.ErrNoMatch) {

@@ -140,26 +140,3 @@ func indexed(ctx context.Context, db database, p payload) (bool, error) {
 	}
 	return moved(db.Exec(ctx, `update invoice set status = $2 where id = $1`, d.Invoice, d.Status))
 }
-
-// worker runs the work for the events in the queue, one after the other.
-func (r *receiver) worker(ctx context.Context) {
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		var id int64
-		var e event
-		err := r.db.QueryRow(ctx, `select id, source, event, body from queue order by id limit 1`).Scan(&id, &e.source, &e.id, &e.body)
-		if err == nil {
-			e.key = e.source + "/" + e.id
-			if status, _ := r.transaction(ctx, e); status == 200 {
-				_, _ = r.db.Exec(ctx, `delete from queue where id = $1`, id)
-			}
-			continue
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}

@@ -59,20 +59,6 @@ func sorted(all []Observation) []*Observation {
 	return s
 }
 
-func outcome(o *Observation) int {
-	if o.Failed {
-		return 1
-	}
-	return 0
-}
-
-func count(all []*Observation) (failures, successes int) {
-	for _, o := range all {
-		failures += outcome(o)
-	}
-	return failures, len(all) - failures
-}
-
 // strongest returns the cause with the most evidence, and which observations have it.
 func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observation) bool, ok bool) {
 	failures, successes := count(all)
@@ -105,39 +91,12 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 // same attempts differ by the logarithm of how many of their kind were tried.
 const same = 5
 
-// candidate is a cause that is being considered.
-type candidate struct {
-	Cause
-	tried  int // candidates of its kind, itself included
-	covers func(*Observation) bool
-}
-
 // enough says whether a cause is worth a sentence.
 func (b Bounds) enough(c *Cause) bool {
 	with := float64(c.Failed) / float64(max(1, c.Failed+c.Delivered))
 	failed, delivered := c.Failures-c.Failed, c.Successes-c.Delivered
 	without := (float64(failed) + 0.5) / (float64(failed+delivered) + 1)
 	return c.Failed >= b.Support && with >= b.Rate && with >= b.Lift*without && c.Evidence >= b.Evidence
-}
-
-// evidence is half of the likelihood ratio statistic of a table of two by two: how much likelier
-// the failures are, in powers of e, if attempts with and without something fail at rates of their
-// own, than if all fail at one. By chance alone it is above x about as often as exp(-x).
-func evidence(failed, delivered, failures, successes int) float64 {
-	return likelihood(failed, delivered) + likelihood(failures-failed, successes-delivered) - likelihood(failures, successes)
-}
-
-// likelihood is the logarithm of how likely these outcomes are at the rate that fits them best.
-func likelihood(failed, delivered int) float64 {
-	n := float64(failed + delivered)
-	return part(float64(failed), n) + part(float64(delivered), n)
-}
-
-func part(k, n float64) float64 {
-	if k == 0 {
-		return 0
-	}
-	return k * math.Log(k/n)
 }
 
 // traits returns a candidate for each value of each trait, and for the absence of each field,

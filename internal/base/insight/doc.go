@@ -109,3 +109,15 @@ type Cause struct {
 
 // Absent is the value of a field that a payload did not have.
 const Absent = "\x00absent"
+
+// Group is failures that look alike: of one endpoint, class, status, and answer without numbers,
+// ids and times.
+type Group struct {
+	Endpoint    string
+	Class       string
+	Status      int
+	Answer      string
+	Count       int
+	First, Last time.Time
+	Example     int // index of its last observation
+}

@@ -3,20 +3,7 @@ package insight
 import (
 	"cmp"
 	"slices"
-	"time"
 )
-
-// Group is failures that look alike: of one endpoint, class, status, and answer without numbers,
-// ids and times.
-type Group struct {
-	Endpoint    string
-	Class       string
-	Status      int
-	Answer      string
-	Count       int
-	First, Last time.Time
-	Example     int // index of its last observation
-}
 
 // has says whether an observation is a failure of the group.
 func (g *Group) has(o *Observation) bool {

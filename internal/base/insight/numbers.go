@@ -145,3 +145,24 @@ type Change struct {
 	At   time.Time
 	What string // a plain phrase: "its secret was rotated"
 }
+
+func outcome(o *Observation) int {
+	if o.Failed {
+		return 1
+	}
+	return 0
+}
+
+func count(all []*Observation) (failures, successes int) {
+	for _, o := range all {
+		failures += outcome(o)
+	}
+	return failures, len(all) - failures
+}
+
+// evidence is half of the likelihood ratio statistic of a table of two by two: how much likelier
+// the failures are, in powers of e, if attempts with and without something fail at rates of their
+// own, than if all fail at one. By chance alone it is above x about as often as exp(-x).
+func evidence(failed, delivered, failures, successes int) float64 {
+	return likelihood(failed, delivered) + likelihood(failures-failed, successes-delivered) - likelihood(failures, successes)
+}

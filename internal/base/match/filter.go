@@ -12,25 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Limits of a filter. They bound the cost of compiling; filterLimit bounds the cost of one
-// evaluation.
-const (
-	MaxFilterLength  = 4 << 10 // bytes
-	maxNodes         = 2_000
-	maxDepth         = 50
-	maxRegexProgram  = 1_000
-	maxRegexPrograms = 5_000 // of all patterns of a filter together
-)
-
-// Filter is a compiled filter. Any number of goroutines may use it.
-type Filter struct{ program cel.Program }
-
-// CompileError is the fault of a filter and its position, counted from 1.
-type CompileError struct {
-	Line, Column int
-	Detail       string
-}
-
 func (e *CompileError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Detail)
 }

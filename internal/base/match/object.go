@@ -114,3 +114,13 @@ func (w world[V]) ResolveName(name string) (any, bool) { return w.event, name ==
 
 // Parent says that there is no enclosing scope.
 func (w world[V]) Parent() cel.Activation { return nil }
+
+// Limits of a filter. They bound the cost of compiling; filterLimit bounds the cost of one
+// evaluation.
+const (
+	MaxFilterLength  = 4 << 10 // bytes
+	maxNodes         = 2_000
+	maxDepth         = 50
+	maxRegexProgram  = 1_000
+	maxRegexPrograms = 5_000 // of all patterns of a filter together
+)

@@ -238,3 +238,21 @@ func (e *entry) subscribes(eventType string) bool {
 		return grapnel.MatchType(p, eventType) && (!alert || grapnel.WantsAlerts(p))
 	})
 }
+
+// passes returns nil if the filter lets the event through, else the reason. Endpoints with the same
+// filter share its answer.
+func (v *view) passes(f *Filter) error {
+	err, ran := v.said[f]
+	if ran {
+		return err
+	}
+	ok, err := f.match(v)
+	if err == nil && !ok {
+		err = errFilteredOut
+	}
+	if v.said == nil {
+		v.said = map[*Filter]error{}
+	}
+	v.said[f] = err
+	return err
+}

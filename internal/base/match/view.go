@@ -19,24 +19,6 @@ type view struct {
 	said map[*Filter]error // result of each filter; nil: the event passes
 }
 
-// passes returns nil if the filter lets the event through, else the reason. Endpoints with the same
-// filter share its answer.
-func (v *view) passes(f *Filter) error {
-	err, ran := v.said[f]
-	if ran {
-		return err
-	}
-	ok, err := f.match(v)
-	if err == nil && !ok {
-		err = errFilteredOut
-	}
-	if v.said == nil {
-		v.said = map[*Filter]error{}
-	}
-	v.said[f] = err
-	return err
-}
-
 // decode reads the data at the first use.
 func (v *view) decode() (any, error) { return v.of(v.event.Data, values) }
 

@@ -7,16 +7,6 @@ import (
 	"time"
 )
 
-// answer is what a handler answers. Its memory is used again for the next answer.
-type answer struct {
-	header http.Header
-	status int           // 0: not set
-	rest   time.Duration // see Rest
-	body   []byte
-	names  []string
-	out    []byte
-}
-
 func (a *answer) begin() {
 	clear(a.header)
 	a.status, a.rest, a.body = 0, 0, a.body[:0]

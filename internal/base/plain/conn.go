@@ -9,37 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
-
-// conn is a connection that had plain requests only.
-type conn struct {
-	net.Conn
-	server *Server
-	remote string
-	base   *http.Request // with the connection's context; every request is a copy
-
-	// The request, which the next one takes the place of: a handler keeps nothing of it, as it keeps
-	// nothing of its http.ResponseWriter, when it has returned.
-	head    head
-	request http.Request
-	url     url.URL
-
-	end   context.CancelFunc
-	state atomic.Int32
-
-	buf  []byte // bytes that were read ahead are buf[r:w]
-	r, w int
-	left int64 // bytes of the request's body that were not read yet
-	answer
-
-	// Deadlines cost a lock each, so they are renewed when a part of their time has passed.
-	readUntil, writeUntil time.Time
-	limited               atomic.Bool // the handler set a read deadline, so readUntil is not in force
-}
 
 // States of a connection.
 const (
@@ -226,3 +199,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 
 // Close does nothing: bytes that the handler has not read are read or left after its answer.
 func (*body) Close() error { return nil }
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}

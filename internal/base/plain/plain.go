@@ -21,50 +21,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 )
-
-// Bounds are the sizes inside this package; see package bounds.
-type Bounds struct {
-	Ahead int `bound:"4KiB" tiny:"512"`  // bytes of a connection that are read ahead; the most for a head
-	Lines int `bound:"64" tiny:"8"`      // headers of a plain request
-	Kept  int `bound:"64KiB" tiny:"256"` // largest answer whose memory is used again
-
-	// What the caller has sent beyond an answer is read for this time before the connection is closed.
-	Discard int64         `bound:"256KiB" tiny:"1KiB"`
-	Linger  time.Duration `bound:"500ms" tiny:"10ms"`
-
-	Refused time.Duration `bound:"5ms"` // first pause of the listener when no descriptor is free
-
-	// Pipelined is how many requests are handled at once that had come before the answer to the one
-	// before them was sent, and Rests how many times as long as it took a share stays unused after one
-	// of them, up to Rest. So callers that do not wait for answers take at most this part of the
-	// server's time together, however many connections they have, and callers that do wait are served
-	// almost as if they were alone.
-	Pipelined int           `bound:"1"`
-	Rests     int           `bound:"3" tiny:"1"`
-	Rest      time.Duration `bound:"100ms" tiny:"1ms"`
-}
-
-// Server answers requests from the connections of one listener.
-type Server struct {
-	http   *http.Server
-	plain  func(path string) bool
-	bounds Bounds
-	over   *passage
-	ahead  chan struct{} // one for each pipelined request that is handled
-
-	stopping context.Context // ended: it takes no new requests
-	stop     context.CancelFunc
-
-	mu       sync.Mutex
-	listener net.Listener
-	conns    map[*conn]struct{}
-	serving  sync.WaitGroup // goroutines of conns
-}
 
 // New makes a server in front of another one, whose handler, timeouts and hooks it uses. plain says
 // of a path whether POSTs to it may be plain.
@@ -127,12 +87,6 @@ func (s *Server) begin(c net.Conn) {
 		defer s.serving.Done()
 		in.serve()
 	}()
-}
-
-func (s *Server) forget(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
 }
 
 // Shutdown takes no new connections and no new requests, and waits until those in progress are

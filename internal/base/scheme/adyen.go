@@ -1,7 +1,6 @@
 package scheme
 
 import (
-	"crypto/sha256"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/base/canonical"
@@ -9,29 +8,6 @@ import (
 
 // adyenItem is the path of the notification in a body. Each request has one.
 const adyenItem = "notificationItems.0.NotificationRequestItem."
-
-// adyen checks the signature in a notification, over eight of its fields joined by colons.
-//
-// Nothing else of the body is signed, so two readers have to find the same fields. Therefore a name
-// that occurs twice, in whatever case, and a colon in a field other than the merchant's own
-// reference, are refused.
-func (in *Request) adyen() bool {
-	text, signature, sound := in.adyenText()
-	if text == "" {
-		return in.failed("the body is not one notification")
-	}
-	if !sound {
-		return in.failed("a field that is signed is there twice, or has a colon")
-	}
-	given := decodeSignature("base64", signature, sha256.Size)
-	if given == nil {
-		return in.unsigned("additionalData.hmacSignature is missing, or not base64 of the right length")
-	}
-	in.passed("a signature is there")
-	return in.matching("signature", func(k *secret) bool {
-		return k.macs.matches([][]byte{given}, func(m *mac) { _, _ = m.WriteString(text) })
-	})
-}
 
 // adyenText is the signed text of a notification, and the signature in it. No text: the body is not
 // one notification. Not sound: two readers may find different fields.

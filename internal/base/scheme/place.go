@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"mime"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -8,18 +9,6 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/base/canonical"
 )
-
-// Place is where a provider writes a value: a header, a member of a JSON body, or a field of a
-// form.
-type Place struct {
-	in   where
-	name string // of the header or field; a gjson path
-	// the place counts only if this path has a value too: in the provider's other bodies the same
-	// name means something else
-	with string
-}
-
-type where int
 
 const (
 	inHeader where = iota
@@ -109,9 +98,6 @@ func (in *Request) form() url.Values {
 	return in.fields
 }
 
-// isMissing ends the text about a header that a request lacks.
-const isMissing = " is missing"
-
 // single returns the only value of a header; else wrong says the fault. Two values are refused,
 // because receivers differ in the one they use.
 func single(h http.Header, name string) (value, wrong string) {
@@ -123,4 +109,16 @@ func single(h http.Header, name string) (value, wrong string) {
 		return "", "header " + name + " is there more than once"
 	}
 	return values[0], ""
+}
+
+// Media parses a Content-Type. A provider nearly always sends the same one, so the last one is
+// cached.
+func (v *Verifier) Media(text string) (kind string, err error) {
+	if last := v.last.Load(); last != nil && last.text == text {
+		return last.kind, last.err
+	}
+	kind, _, err = mime.ParseMediaType(text)
+	// a clone, because text is part of a larger string
+	v.last.Store(&media{strings.Clone(text), kind, err})
+	return kind, err
 }

@@ -137,3 +137,6 @@ func (in *Request) lacksSignature(wrong string) bool {
 	in.Unsigned = strings.HasSuffix(wrong, isMissing)
 	return in.lacks(wrong)
 }
+
+// isMissing ends the text about a header that a request lacks.
+const isMissing = " is missing"

@@ -7,38 +7,8 @@ import (
 	"time"
 )
 
-// Row describes one scheme: how its requests prove their origin, and where they have id, type and
-// key.
-type Row struct {
-	Scheme
-	Proof  Proof
-	header string // where the signature or token is; Verify.Header where that may be set
-	prefix string // before the signature
-	// separator of name=value pairs in the header; empty: the header is the signature alone
-	pairs     string
-	pairTime  string  // the name of the timestamp among the pairs
-	pairSum   string  // the name of signatures among the pairs
-	algorithm string  // of an HMAC
-	encoding  string  // of the signature
-	signed    string  // template of the signed text
-	timestamp []Place // where the signed timestamp is, unless it is a pair
-	signature []Place // where the signature is, unless it is in the header
-	IDs       IDs
-	Kind      []Place // the type
-	Key       []Place
-	PerType   bool // one event id is shared by events of several types
-	Signs     Signs
-	Greets    Greeting
-}
-
-// IDs are where a request says which one it is.
-type IDs struct{ Event, Delivery []Place }
-
 // one is for a provider that has a single id for both.
 func one(places ...Place) IDs { return IDs{places, places} }
-
-// Proof is how a request proves where it comes from.
-type Proof int
 
 // The proofs.
 const (
@@ -53,9 +23,6 @@ const (
 	ByAdyen          // HMAC of fields of the body
 	ByEither         // Standard Webhooks if the secret is of that kind, else a token
 )
-
-// Greeting is a request by which a provider checks the endpoint. It is answered and is no event.
-type Greeting int
 
 // The greetings.
 const (

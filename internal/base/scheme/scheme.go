@@ -13,31 +13,7 @@ package scheme
 
 import (
 	"slices"
-	"time"
 )
-
-// Scheme describes a scheme for people and documents.
-type Scheme struct {
-	Name       string   // in a source's verify.scheme
-	Title      string   // of the provider
-	Signature  string   // one sentence: its place and the text it covers
-	Needs      string   // the kind of secret and where the provider shows it; empty: none
-	Settings   []string // other fields of verify that it reads, with the names of the API
-	Tolerance  bool     // a timestamp is checked, so verify.tolerance counts
-	EventID    string   // where the id of an event is found; empty: nowhere
-	DeliveryID string   // where the id of a delivery is found
-	Type       string   // where the type is found
-	Key        string   // where the ordering key is found
-	Unsigned   bool     // the ids are not signed
-	MayWait    bool     // a source may be created before its secret is known
-	Success    int      // of accepted requests, where the provider does not take 202 for success; 0: it does
-	// duration of the provider's retries; 0: it does not retry, or unknown
-	RetriesFor time.Duration
-	Retries    string // the same in words; empty: the provider does not say
-	// the day on which RetriesFor was compared with the provider's documentation; empty: never
-	Checked string
-	Docs    string // where that is
-}
 
 // All lists every scheme, sorted by name.
 func All() []Scheme {

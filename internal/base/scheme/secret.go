@@ -17,25 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// Secret is one that a request may be signed with.
-type Secret struct {
-	Text    string
-	Expires time.Time // zero: it does not
-}
-
 // Format keeps the secret out of formatted output, whatever the verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
-
-// secret is one that is prepared for its scheme.
-type secret struct {
-	text     string
-	expires  time.Time
-	standard *sign.Verifier    // for Standard Webhooks
-	public   ed25519.PublicKey // for ByEd25519
-	curve    *ecdsa.PublicKey  // for ByECDSA
-	key      []byte            // for schemes that have a hash
-	macs     *macs             // with that key
-}
 
 // maxSecrets bounds the cost of one request.
 const maxSecrets = 10

@@ -5,10 +5,6 @@ import (
 	"strings"
 )
 
-// Signs is what a repeated signature of a scheme proves about the request. A row that reads ids or
-// types from outside the signature has to say it: by the zero value nothing would be recorded.
-type Signs int
-
 // From the one that proves least to the one that proves most.
 const (
 	SignsUnsaid   Signs = iota // only where the signature covers all that the row reads

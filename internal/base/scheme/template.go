@@ -7,14 +7,6 @@ import (
 	"strings"
 )
 
-// template is the signed text, in parts.
-type template []part
-
-type part struct {
-	literal string
-	field   string // without braces; empty: it is the literal
-}
-
 // fieldsOfTemplates are the fields that a source may name. Rows may also name {token}, which only
 // one provider has.
 var fieldsOfTemplates = []string{"body", "timestamp", "id", "url", "method", "path"}

@@ -2,7 +2,10 @@ package scheme
 
 import (
 	"crypto/hmac"
+	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
@@ -136,4 +139,23 @@ func otherPort(address string) string {
 		return scheme + "://" + rest[:end] + ":" + standard + rest[end:]
 	}
 	return scheme + "://" + strings.TrimSuffix(rest[:end], ":"+u.Port()) + rest[end:]
+}
+
+// hashes are the algorithms by their names.
+func hashOf(name string) func() hash.Hash {
+	switch name {
+	case "sha1":
+		return sha1.New
+	case "sha256":
+		return sha256.New
+	case "sha512":
+		return sha512.New
+	}
+	return nil
+}
+
+// equal compares in a time that does not depend on the texts, not even on their lengths.
+func equal(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }

@@ -3,55 +3,13 @@ package scheme
 import (
 	"cmp"
 	"crypto/ed25519"
-	"mime"
 	"net/textproto"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"time"
 
-	"github.com/grapnelhq/grapnel/internal/base/canonical"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// Settings are how requests are verified: a scheme, its secrets, and what the scheme lets one set.
-type Settings struct {
-	Scheme          string
-	Secrets         []Secret // newest first; any that has not expired is accepted
-	Header          string
-	Algorithm       string // sha1, sha256, sha512
-	Encoding        string // hex, base64
-	Prefix          string // before the signature in the header
-	Signed          string // template of the signed text
-	TimestampHeader string
-	IDHeader        string
-	TypeHeader      string
-	Tolerance       time.Duration // between the timestamp and now; 0: the default, five minutes
-	Username        string        // for basic
-	PublicURL       string        // that the provider was given, or that of a proxy in front of everything
-	Longest         int           // id, type or key that is taken from a request; 0: 1024
-	Ignored         canonical.Ignored
-}
-
 const defaultLongest = 1024
-
-// Verifier is Settings prepared for use, with the row of its scheme. It never changes. It may be
-// used by several goroutines at once.
-type Verifier struct {
-	*Row
-	Settings
-	IDs       IDs
-	Kind      []Place
-	Signs     Signs
-	header    string // where the signature or token is, canonical
-	prefix    string
-	encoding  string
-	size      int // of a signature
-	template  template
-	timestamp []Place
-	secrets   []secret
-	last      atomic.Pointer[media]
-}
 
 // New prepares settings. What Faults finds in them is left out.
 func New(s Settings) *Verifier {
@@ -118,21 +76,3 @@ func (v *Verifier) SignsIDs() bool {
 
 // HidesHeader says whether the value of a header is a secret itself.
 func (v *Verifier) HidesHeader(name string) bool { return v.Proof == ByToken && name == v.header }
-
-// media is a Content-Type and its parsed form.
-type media struct {
-	text, kind string
-	err        error
-}
-
-// Media parses a Content-Type. A provider nearly always sends the same one, so the last one is
-// cached.
-func (v *Verifier) Media(text string) (kind string, err error) {
-	if last := v.last.Load(); last != nil && last.text == text {
-		return last.kind, last.err
-	}
-	kind, _, err = mime.ParseMediaType(text)
-	// a clone, because text is part of a larger string
-	v.last.Store(&media{strings.Clone(text), kind, err})
-	return kind, err
-}

@@ -60,9 +60,6 @@ type Fault struct{ Word, Says string }
 
 func (f Fault) String() string { return f.Word + ": " + f.Says }
 
-// Names can stand before a colon, in the order of the help.
-var Names = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "took", "replayed", "attempts", "tenant", "since", "from", "to"}
-
 // Examples are values for the help, by name.
 var Examples = map[string]string{
 	"status": "failed", "endpoint": "ep_…", "type": "invoice.*", "key": "inv_123", "code": "5xx", "error": "timeout",

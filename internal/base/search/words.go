@@ -110,3 +110,6 @@ func One(typed string, all []Named) (id, says string) {
 	}
 	return "", "several endpoints have this name; use the id: " + strings.Join(names, ", ")
 }
+
+// Names can stand before a colon, in the order of the help.
+var Names = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "took", "replayed", "attempts", "tenant", "since", "from", "to"}

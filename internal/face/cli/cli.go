@@ -13,27 +13,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/charmbracelet/x/term"
 )
-
-// World is the process around a command: arguments, streams, environment and clock.
-type World struct {
-	Program string // name of the program as it was called, for examples to paste
-	Args    []string
-	Stdin   io.Reader
-	Stdout  io.Writer
-	Stderr  io.Writer
-	Lookup  func(name string) (string, bool) // an environment variable
-	Now     func() time.Time
-
-	Interrupted <-chan struct{} // closed by a signal to stop; nil: never
-
-	lines *slog.Logger // writes notes and errors, if the log is JSON; nil: they are text
-}
 
 // Process is the world of the running process.
 func Process() *World {
@@ -52,12 +36,6 @@ func (w *World) Colour(f io.Writer) bool {
 	kind, _ := w.Lookup("TERM")
 	_, ok := terminal(f)
 	return ok && kind != "dumb"
-}
-
-// terminal returns the file behind f, a reader or a writer, when that is a terminal.
-func terminal(f any) (*os.File, bool) {
-	file, ok := f.(*os.File)
-	return file, ok && term.IsTerminal(file.Fd())
 }
 
 // Piped says whether standard input is a pipe or a regular file, and not a terminal or /dev/null.

@@ -137,3 +137,12 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// The annotations that make a flag a setting.
+const (
+	fromVariable = "grapnel_variable" // its value is the variable's name
+	fromFile     = "grapnel_file"
+	keptQuiet    = "grapnel_quiet"
+)
+
+func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation] != nil }

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -138,45 +134,6 @@ func exitOf(code grapnel.Code) int {
 		return ExitRateLimited
 	}
 	return ExitFailure
-}
-
-// Report prints an error on stderr as a sentence and, if a program reads the output, as a problem
-// on a line of its own. It returns the exit code.
-func (w *World) Report(err error, machine bool) int {
-	if err == nil {
-		return ExitOK
-	}
-	f := Explain(err)
-	text := "error: " + strings.TrimSuffix(Clean(f.Text), ".")
-	if f.Next != "" {
-		text += ". " + f.Next
-	}
-	if w.lines != nil {
-		w.lines.Error(strings.TrimPrefix(text, "error: "), "exit_code", f.Exit)
-		return f.Exit
-	}
-	_, _ = fmt.Fprintln(w.Stderr, text)
-	// A check with findings and a job that is partly done have printed their answer already.
-	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {
-		_, _ = fmt.Fprintln(w.Stderr, string(problemOf(err, f)))
-	}
-	return f.Exit
-}
-
-// problemOf is a problem on one line: the server's own when it sent one.
-func problemOf(err error, f *Fault) json.RawMessage {
-	var refused *client.Error
-	var line bytes.Buffer
-	if errors.As(err, &refused) && json.Compact(&line, refused.Problem) == nil {
-		return line.Bytes()
-	}
-	return Encode(struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Detail string `json:"detail"`
-		Code   string `json:"code"`
-		Exit   int    `json:"exit_code"`
-	}{"about:blank", cmp.Or(titles[f.Exit], "Failed"), f.Text, f.Code, f.Exit})
 }
 
 // titles are the titles of problems by exit code; any other is "Failed".

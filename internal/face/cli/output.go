@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/grapnelhq/grapnel/client"
 )
 
 // The forms of output.
@@ -38,18 +42,6 @@ func (v *View) empty() bool {
 type Item struct {
 	Name string
 	JSON json.RawMessage
-}
-
-// Part is a table, or without a head a form of names and values.
-type Part struct {
-	Title string
-	Head  []string
-	Rows  [][]string
-	Text  string // printed after the rows, whole
-
-	// For a table that is printed in pieces.
-	Widths []int // least widths of the columns
-	More   bool  // the head was printed with an earlier piece
 }
 
 // Printer prints views in the form that the user asked for.
@@ -257,4 +249,20 @@ func Compact(doc json.RawMessage) string {
 	default:
 		return text
 	}
+}
+
+// problemOf is a problem on one line: the server's own when it sent one.
+func problemOf(err error, f *Fault) json.RawMessage {
+	var refused *client.Error
+	var line bytes.Buffer
+	if errors.As(err, &refused) && json.Compact(&line, refused.Problem) == nil {
+		return line.Bytes()
+	}
+	return Encode(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
+		Exit   int    `json:"exit_code"`
+	}{"about:blank", cmp.Or(titles[f.Exit], "Failed"), f.Text, f.Code, f.Exit})
 }

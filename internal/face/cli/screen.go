@@ -106,3 +106,9 @@ var styles = map[string]lipgloss.Style{
 	"bold":  lipgloss.NewStyle().Bold(true),
 	"faint": lipgloss.NewStyle().Faint(true),
 }
+
+// terminal returns the file behind f, a reader or a writer, when that is a terminal.
+func terminal(f any) (*os.File, bool) {
+	file, ok := f.(*os.File)
+	return file, ok && term.IsTerminal(file.Fd())
+}

@@ -12,13 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The annotations that make a flag a setting.
-const (
-	fromVariable = "grapnel_variable" // its value is the variable's name
-	fromFile     = "grapnel_file"
-	keptQuiet    = "grapnel_quiet"
-)
-
 // configFlag names the config file, on commands that have one.
 const configFlag = "config"
 
@@ -62,8 +55,6 @@ func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {
 		panic(err) // the command itself names an unknown flag
 	}
 }
-
-func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation] != nil }
 
 // Settle gives the settings without a flag on the command line their values: from the variable,
 // else from the config file, if the command has a flag for one.

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
@@ -107,18 +106,6 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// document has the fields of the issuer's metadata that are used (OpenID Connect Discovery 1.0).
-type document struct {
-	issuer        *goidc.Provider
-	Authorization string   `json:"authorization_endpoint"`
-	Token         string   `json:"token_endpoint"`
-	Keys          string   `json:"jwks_uri"`
-	UserInfo      string   `json:"userinfo_endpoint"`
-	EndSession    string   `json:"end_session_endpoint"`
-	Methods       []string `json:"token_endpoint_auth_methods_supported"`
-	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"`
-}
-
 func (p *Provider) readDocument(ctx context.Context) (document, error) {
 	var doc document
 	found, err := goidc.NewProvider(goidc.ClientContext(ctx, p.http), p.Issuer)
@@ -143,14 +130,6 @@ func (p *Provider) readDocument(ctx context.Context) (document, error) {
 		}
 	}
 	return doc, nil
-}
-
-// cut shortens text of the issuer for the log.
-func cut(text string) string {
-	if len(text) > 200 {
-		return text[:200]
-	}
-	return text
 }
 
 // client is this server as the issuer knows it. The secret goes into the form if the issuer does
@@ -208,20 +187,6 @@ func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access
 		}
 	}
 	return c, nil
-}
-
-// cache keeps one document of the issuer. One caller at a time reads it; the others wait for the
-// result, so however many browsers come, the issuer is asked once.
-type cache[D any] struct {
-	turn chan struct{} // its holder reads the document
-	read func(context.Context) (D, error)
-
-	mu    sync.Mutex
-	doc   D
-	known bool
-	at    time.Time // of the last successful read
-	tried time.Time // end of the last read
-	err   error     // of the last read
 }
 
 // have returns the document without reading it.

@@ -30,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -42,50 +41,6 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 )
-
-// Options say which issuer signs people in, and as which client this server is registered there.
-type Options struct {
-	Bounds     Bounds
-	Issuer     string // exactly as the issuer's documents and tokens name it
-	ClientID   string
-	Secret     string           // of the client; empty: it has none, as PKCE allows
-	Scopes     []string         // asked for; openid is always among them
-	Algorithms []string         // accepted signatures; none: all of Algorithms()
-	Mapping    Mapping          // who gets which rights
-	Clock      func() time.Time // nil: time.Now
-	Random     io.Reader        // nil: crypto/rand
-}
-
-// Bounds limit what the issuer, and strangers by its answers, can use of this server.
-type Bounds struct {
-	Fetch     time.Duration `bound:"10s"`                 // one request to the issuer
-	Answer    int64         `bound:"512KiB" tiny:"64KiB"` // bytes of its answer
-	Document  time.Duration `bound:"1h"`                  // age at which its documents are read again
-	Again     time.Duration `bound:"5s" tiny:"50ms"`      // pause after a document could not be read
-	KeysAgain time.Duration `bound:"30s" tiny:"50ms"`     // least time between two looks for an unknown key
-	Keys      int           `bound:"100" least:"8"`       // keys of the issuer that are looked at
-	Finishing int           `bound:"16" least:"1"`        // answers of browsers checked at once
-	Token     int           `bound:"65536" tiny:"65536"`  // bytes of an ID token
-	Skew      time.Duration `bound:"1m" tiny:"1m"`        // by which the issuer's clock may differ
-}
-
-// Flow is one sign-in between its begin and its answer. All of it but the state is secret: the
-// caller seals it for the browser that began.
-type Flow struct {
-	State    string `json:"s"`
-	Nonce    string `json:"n"`
-	Verifier string `json:"v"` // of PKCE
-	Redirect string `json:"r"` // address that the issuer sends the browser to
-}
-
-// Provider signs people in with one issuer. Its methods may be called at the same time.
-type Provider struct {
-	Options
-	http      *http.Client
-	document  cache[document]
-	keys      cache[[]jose.JSONWebKey]
-	finishing chan struct{}
-}
 
 // New checks the options. It asks the issuer nothing: a server starts while its issuer is down.
 func New(o Options) (*Provider, error) {

@@ -7,26 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Mapping turns what the issuer says about a person into rights here.
-type Mapping struct {
-	Groups string // name of the claim with the person's groups or roles
-	Tenant string // name of the claim with the person's tenant; empty: it has none
-	Rules  []Rule
-}
-
-// Rule gives a role to those who meet all its conditions. The first rule that a person meets
-// counts.
-type Rule struct {
-	Group  string // one of the person's groups
-	Email  string // the person's verified address
-	Domain string // its part after the @
-	Anyone bool   // every person that the issuer signs in; without other conditions
-
-	Role     grapnel.Role
-	Tenant   string // AllTenants, a tenant, or empty: the one of the claim
-	Payloads bool   // may see payloads although the role may not
-}
-
 // AllTenants as the tenant of a rule binds a person to no tenant.
 const AllTenants = "*"
 

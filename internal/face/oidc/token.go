@@ -1,55 +1,13 @@
 package oidc
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"time"
-
-	goidc "github.com/coreos/go-oidc/v3/oidc"
-	"github.com/go-jose/go-jose/v4"
 )
-
-// verify checks an ID token (OpenID Connect Core 1.0, 3.1.3.7) and returns its claims. go-oidc
-// checks signature, issuer and audience. It reads names of claims without regard to case and knows
-// no bound of the clocks, so checkFor and checkTimes read the claims again, exactly.
-func (p *Provider) verify(ctx context.Context, token, nonce string) (Claims, error) {
-	var accepted []jose.SignatureAlgorithm
-	for _, alg := range p.Algorithms {
-		accepted = append(accepted, jose.SignatureAlgorithm(alg))
-	}
-	signed, err := jose.ParseSignedCompact(token, accepted)
-	if err != nil {
-		return nil, fault(BadToken, "the ID token cannot be read: %s", cut(err.Error()))
-	}
-	header := signed.Signatures[0].Protected
-	if kind, given := header.ExtraHeaders[jose.HeaderType].(string); given && !strings.EqualFold(kind, "JWT") {
-		return nil, fault(BadToken, "the token is a %q, not an ID token", cut(kind))
-	}
-	keys, err := p.keysFor(ctx, header.KeyID, header.Algorithm)
-	if err != nil {
-		return nil, err
-	}
-	verified, err := goidc.NewVerifier(p.Issuer, &goidc.StaticKeySet{PublicKeys: keys}, &goidc.Config{
-		ClientID: p.ClientID, SupportedSigningAlgs: p.Algorithms, SkipExpiryCheck: true}).Verify(ctx, token)
-	if err != nil {
-		return nil, fault(BadToken, "the ID token is refused: %s", cut(err.Error()))
-	}
-	var claims Claims
-	if err := verified.Claims(&claims); err != nil {
-		return nil, fault(BadToken, "the claims of the ID token cannot be read")
-	}
-	if err := p.checkFor(claims, nonce); err != nil {
-		return nil, err
-	}
-	if err := p.checkTimes(claims); err != nil {
-		return nil, err
-	}
-	return claims, nil
-}
 
 // checkFor checks that a token is by this issuer, for this server, and of this flow.
 func (p *Provider) checkFor(c Claims, nonce string) error {
@@ -162,4 +120,12 @@ func (c Claims) find(name string) (json.RawMessage, bool) {
 		}
 	}
 	return nil, false
+}
+
+// cut shortens text of the issuer for the log.
+func cut(text string) string {
+	if len(text) > 200 {
+		return text[:200]
+	}
+	return text
 }

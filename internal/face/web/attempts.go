@@ -13,42 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// attemptRow is an attempt that was made.
-type attemptRow struct {
-	Number  int
-	Tone    string
-	Result  string
-	At      moment
-	Took    string
-	Phases  []phase
-	Trigger string
-	Href    string // where it is shown
-	Here    bool
-}
-
-// phase is a part of an attempt's time, with its share of the whole in percent.
-type phase struct {
-	Name, Took string
-}
-
-// plannedRow is an attempt that is still to come.
-type plannedRow struct {
-	Number int
-	At     moment
-	Latest moment
-}
-
-// message is a request or a response as it went over the wire.
-type message struct {
-	First   string // the first line
-	Headers []header
-	Body    []span
-	Raw     string // the bytes that were signed, if Body is a readable form of them
-	Note    string // why the body is missing or incomplete
-}
-
-type header struct{ Name, Value string }
-
 func (m *deliveryModel) attempts(v *visit, d *client.Delivery) {
 	chosen := v.URL.Query().Get("attempt")
 	for i := range d.Attempts {

@@ -3,12 +3,12 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"unicode/utf8"
-)
 
-// span is a part of a body with its class; empty: plain.
-type span struct{ Class, Text string }
+	"github.com/grapnelhq/grapnel/client"
+)
 
 // colouredBytes bounds the bodies that are shown in colours; a longer one would make the page
 // large.
@@ -73,4 +73,27 @@ func jsonText(text string) string {
 		return `""`
 	}
 	return string(out)
+}
+
+// snippets are programs to copy, which consume a queue.
+func (v *visit) snippets(q *client.Queue) []ownLine {
+	at := v.place.URL("/v1/queues/" + url.PathEscape(q.Name))
+	base := v.place.URL("")
+	return []ownLine{
+		{"Command line: the handler gets each message on stdin, and its exit code acknowledges it", "grapnel queues consume " + shellQuote(q.Name) + " -- ./handler.sh"},
+		{"curl: lease one, then acknowledge it", `curl -i -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(at+"/next?wait=20s") + "\n" +
+			`curl -X POST -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(base+"/v1/leases/LEASE/ack")},
+		{"curl: a stream of server-sent events", `curl -N -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(at+"/stream")},
+		{"Go", "c, err := client.New(client.Options{Server: " + jsonText(base) + ", Key: os.Getenv(\"GRAPNEL_KEY\")})\n" +
+			"for {\n\tmessages, err := c.Next(ctx, " + jsonText(q.Name) + ", client.Take{Max: 10, Wait: 20 * time.Second})\n" +
+			"\tfor _, m := range messages {\n\t\thandle(m.Body)\n\t\terr = c.Ack(ctx, m.Lease)\n\t}\n}"},
+		{"TypeScript", "const auth = { Authorization: `Bearer ${process.env.GRAPNEL_KEY}` };\nfor (;;) {\n" +
+			"  const answer = await fetch(" + jsonText(at+"/next?wait=20s&max=10") + ", { headers: auth });\n" +
+			"  if (answer.status === 204) continue;\n  for (const m of (await answer.json()).data) {\n    await handle(m.body);\n" +
+			"    await fetch(`" + base + "/v1/leases/${m.meta.lease}/ack`, { method: \"POST\", headers: auth });\n  }\n}"},
+		{"Python", "import os, requests\nauth = {\"Authorization\": \"Bearer \" + os.environ[\"GRAPNEL_KEY\"]}\nwhile True:\n" +
+			"    answer = requests.get(" + jsonText(at+"/next?wait=20s&max=10") + ", headers=auth, timeout=60)\n" +
+			"    if answer.status_code == 204:\n        continue\n    for m in answer.json()[\"data\"]:\n        handle(m[\"body\"])\n" +
+			"        requests.post(" + jsonText(base+"/v1/leases/") + " + m[\"meta\"][\"lease\"] + \"/ack\", headers=auth, timeout=60)"},
+	}
 }

@@ -143,3 +143,8 @@ func (v *visit) parsed(text string) (search, error) {
 	s.Filter.Endpoint = id
 	return s, nil
 }
+
+const nothingSelected = "Nothing was selected."
+
+// search reads the search of the page's address.
+func (v *visit) search() (search, error) { return v.parsed(v.URL.Query().Get("q")) }

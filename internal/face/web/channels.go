@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -103,15 +102,6 @@ func gets(c *client.Channel) string {
 	return said
 }
 
-func titleOf(service string) string {
-	for _, s := range channels.Services() {
-		if s.Name == service {
-			return s.Title
-		}
-	}
-	return service
-}
-
 var channelBlank = blank{of: reflect.TypeFor[wire.NewChannel](), rows: []input{
 	{group: "The channel", at: "url", label: "URL of the service", kind: kindSecret, sample: "https://hooks.slack.com/services/T…/B…/X…",
 		help: "as the service shows it, or in the form below; it holds the service's credentials and is not shown again; when you change a channel, empty keeps it"},
@@ -159,11 +149,6 @@ func (v *visit) channelNamed() (*client.Channel, string, error) {
 		return nil, "", err
 	}
 	return c, channelName(c), nil
-}
-
-// channelName is the description of a channel, else its service.
-func channelName(c *client.Channel) string {
-	return cmp.Or(c.Description, titleOf(c.Service))
 }
 
 func editChannel(v *visit) (formModel, error) {

@@ -7,31 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Coach is the story that `grapnel dev` plays. Only that command has one.
-type Coach interface {
-	// Scene is the story as it is.
-	Scene() Scene
-	// Fix repairs the receiver that refuses events.
-	Fix()
-}
-
-// Scene is the story as it is. A step is ticked by the server's answers, not by clicks.
-type Scene struct {
-	Steps   []Step
-	Asked   bool   // the viewer has to act: repair the receiver, then replay
-	Fixed   bool   // the receiver is repaired
-	Refuser string // id of the endpoint that leads to this receiver
-	KeyFile string // path of the file with the key, for the lines to paste
-	Program string // the command as it was called
-}
-
-// Step is one step of the story.
-type Step struct {
-	Title  string
-	Detail string // the observation; may be empty
-	Done   bool
-}
-
 // The coach's page and its action.
 const (
 	coachPath = "/first-minute"
@@ -62,9 +37,6 @@ type coachStep struct {
 	Step
 	Pill pill
 }
-
-// ownLine is a command with what it does.
-type ownLine struct{ Says, Command string }
 
 func firstMinute(v *visit) (coachModel, error) {
 	if v.session.Tenant != "" { // the story's events belong to the default tenant
@@ -117,11 +89,6 @@ func (v *visit) ownLines(scene *Scene) []ownLine {
 		{"Send: an event goes to every endpoint.", env + `send invoice.paid -d '{"amount":100}' --key inv_1`},
 		{"Listen: a local program gets the events, without an endpoint.", env + "listen http://127.0.0.1:3000/hooks"},
 	}
-}
-
-// deadLetters is where an endpoint's dead letters are.
-func (v *visit) deadLetters(endpoint string) string {
-	return "/dead-letters" + withQuery("q", "endpoint:"+endpoint)
 }
 
 func fixReceiver(v *visit) (string, error) {

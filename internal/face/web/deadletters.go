@@ -30,9 +30,6 @@ type deadLettersModel struct {
 	Bulk    bulk
 }
 
-// crumb is a step of the way to a page; without address it is the page itself, or has no page.
-type crumb struct{ Name, Href string }
-
 func (v *visit) trail(rest ...crumb) []crumb {
 	return append([]crumb{{"Settings", ""}, {"Webhooks", v.link("/endpoints")}}, rest...)
 }
@@ -286,8 +283,6 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		m.Verdict.Acts = append([]act{replay}, m.Verdict.Acts...)
 	}
 }
-
-const nothingSelected = "Nothing was selected."
 
 // replayLetters leads to the preview of a replay of the ticked ones.
 func replayLetters(v *visit) (string, error) {

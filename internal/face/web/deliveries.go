@@ -30,29 +30,6 @@ type deliveriesModel struct {
 	Bulk    bulk
 }
 
-// savedView is a search with a name.
-type savedView struct {
-	Name, Href string
-	Here       bool
-}
-
-// deliveryRow is one delivery in a list.
-type deliveryRow struct {
-	ID, Href string
-	Pill     pill
-	Type     string
-	Endpoint string
-	At       string // where the endpoint's page is
-	Key      string
-	Attempts int
-	Result   string // of the last attempt
-	Took     string
-	Next     moment
-	Due      bool // the time of the next attempt has come
-	Age      moment
-	Why      string
-}
-
 // savedViews are the searches that people need at night.
 var savedViews = []struct{ name, q string }{
 	{"All", ""}, {"Failing now", "status:retrying"}, {"Held", "status:held"}, {"Dead", "status:dead"}, {"Slow", "took:2s"},
@@ -176,25 +153,6 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 // jumped leads to the page of the thing whose id was searched for.
 func jumped(path string) error { return &failure{Status: http.StatusSeeOther, Title: path} }
 
-// given are pairs of names and values as a query, without those that are empty.
-func given(pairs ...string) url.Values {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return q
-}
-
-// withQuery is such a query behind a path; empty: all values are.
-func withQuery(pairs ...string) string {
-	if q := given(pairs...); len(q) > 0 {
-		return "?" + q.Encode()
-	}
-	return ""
-}
-
 // pager leads to the other pages of a list.
 type pager struct {
 	Older  string // the next page; empty: this is the last
@@ -254,17 +212,6 @@ func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
 	return v.namesOf(ids)
 }
 
-// filtered is the twin of a list under the page's search.
-func filtered(path string) func(*visit) (string, url.Values) {
-	return func(v *visit) (string, url.Values) {
-		_, q := cursored(path)(v)
-		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
-			q.Set("filter", text)
-		}
-		return path, q
-	}
-}
-
 // finding is a command with the page's search.
 func finding(command string) func(*visit) string {
 	return func(v *visit) string {
@@ -294,3 +241,13 @@ func retryDeliveries(v *visit) (string, error) {
 
 // waitingStatuses are of deliveries that are not finished.
 var waitingStatuses = []grapnel.Status{grapnel.Pending, grapnel.Held}
+
+// deadLetters is where an endpoint's dead letters are.
+func (v *visit) deadLetters(endpoint string) string {
+	return "/dead-letters" + withQuery("q", "endpoint:"+endpoint)
+}
+
+// keyHref leads to the page of a key at an endpoint.
+func (v *visit) keyHref(endpoint, key string) string {
+	return v.link("/ordering-keys/" + url.PathEscape(endpoint) + withQuery("key", key))
+}

@@ -6,10 +6,6 @@ import (
 	"strings"
 )
 
-// diffLine is a line of a comparison: Tone is same, less (only in the first) or more (only in the
-// second). The sign is a word for people who see no colour.
-type diffLine struct{ Tone, Sign, Text string }
-
 const (
 	mostDiffCells = 1 << 20 // of the table of a comparison: 1,000 lines with 1,000
 	mostDiffLines = 400     // that a page shows

@@ -50,14 +50,6 @@ type auditRow struct {
 	What, Reason string
 }
 
-const (
-	beats      = 47 // hours of a heartbeat before the present one
-	mostBeats  = 60 // minutes of a heartbeat
-	mostLanes  = 5
-	mostRecent = 8
-	mostAudit  = 5
-)
-
 func endpoint(v *visit) (endpointModel, error) {
 	id := v.PathValue("id")
 	e, err := v.client.Endpoint(v.Context(), id)
@@ -278,4 +270,12 @@ func testEndpoint(v *visit) (string, error) {
 	}
 	v.goTo("/deliveries/" + url.PathEscape(d.ID))
 	return "The test event was sent. This page shows the answer as soon as there is one.", nil
+}
+
+// offers is a button that leads to a page with a form; none: the session may not send it.
+func (v *visit) offers(label, path string) []act {
+	if at := v.ifMay(path); at != "" {
+		return []act{{Label: label, Href: at}}
+	}
+	return nil
 }

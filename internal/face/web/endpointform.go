@@ -222,3 +222,17 @@ func saveEndpoint(v *visit) (string, error) {
 	_, err = v.client.UpdateEndpoint(v.Context(), id, changes)
 	return fmt.Sprintf("Saved: %s.", many(len(changes), "setting", "settings")), err
 }
+
+// own is the part of the form of an endpoint that the session may set.
+func (v *visit) own() *blank {
+	if !v.session.portal {
+		return &endpointBlank
+	}
+	b := endpointBlank.only(customerRows)
+	for i := range b.rows {
+		if b.rows[i].at == "headers" {
+			b.rows[i].when = "create" // the API does not show their values, which a form would send back
+		}
+	}
+	return b
+}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"html/template"
 	"net/url"
 	"slices"
 	"time"
@@ -19,17 +18,6 @@ type endpointsModel struct {
 	Bad     []endpointRow
 	Well    []endpointRow
 	Shown   string // how many of the healthy ones are on this page; empty: there is no endpoint yet
-}
-
-// endpointRow is one endpoint in a list.
-type endpointRow struct {
-	ID, Href string
-	Name     string
-	Where    string
-	Pill     pill
-	Waiting  string
-	Why      string
-	Heart    template.HTML
 }
 
 func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
@@ -122,14 +110,6 @@ func attention(o *client.Overview, page []client.Endpoint, first bool) (bad []cl
 		}
 	}
 	return bad
-}
-
-// offers is a button that leads to a page with a form; none: the session may not send it.
-func (v *visit) offers(label, path string) []act {
-	if at := v.ifMay(path); at != "" {
-		return []act{{Label: label, Href: at}}
-	}
-	return nil
 }
 
 func endpointsTwin(v *visit) (string, url.Values) {

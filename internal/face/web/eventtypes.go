@@ -328,14 +328,6 @@ func sendExample(v *visit) (string, error) {
 	return "The example was published, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
 }
 
-// ofTenant is the query that names the tenant of an event, which sessions of all tenants need.
-func (v *visit) ofTenant(tenant string) string {
-	if v.session.Tenant != "" {
-		return ""
-	}
-	return withQuery("tenant", tenant)
-}
-
 // deprecate marks a version that publishers shall leave, or takes the mark away.
 func deprecate(v *visit) (string, error) {
 	n, err := strconv.Atoi(v.URL.Query().Get("version"))

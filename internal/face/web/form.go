@@ -2,10 +2,8 @@ package web
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -13,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 )
 
@@ -26,39 +23,6 @@ type blank struct {
 	of   reflect.Type
 	rows []input
 }
-
-// form is a form as it is drawn.
-type form struct {
-	Groups   []formGroup
-	Problems []string // faults that no input can show
-	Post     string
-	Was      string // the values when the form was drawn: only what differs from them is sent
-	Button   string
-	Danger   bool
-	Cancel   string
-	Preview  string // the label of a button that shows the effect and changes nothing
-}
-
-// formGroup is a part of a form with a heading.
-type formGroup struct {
-	Title  string
-	Fields []field
-	Folded bool // rarely needed, and empty
-}
-
-// formModel is a page that is mainly a form.
-type formModel struct {
-	Crumbs  []crumb
-	Verdict verdict
-	Views   []savedView // other forms for the same purpose
-	Picks   []savedView // the forms to choose from, before there is one
-	Notes   []string
-	Form    form
-	Samples []sample // of what may be typed in, below the form
-}
-
-// sample is a row of examples.
-type sample struct{ Name, Text, Means string }
 
 // formPage is a page with a form, which leads back to the page before it in the crumbs.
 func (v *visit) formPage(title string, f form, button string, crumbs ...crumb) formModel {
@@ -126,19 +90,6 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		f.place(v.refusal)
 	}
 	return f, nil
-}
-
-// once is the idempotency key of the forms of a page: one that is sent twice does its work once. A
-// form that is drawn again gets a new key, because the API keeps its refusal under the one before.
-func (v *visit) once() string {
-	if r := v.refusal; r != nil && (r.Status >= http.StatusInternalServerError || r.Code == string(grapnel.CodeInFlight)) {
-		return v.PostForm.Get("once") // the request may have been done, or is being done
-	}
-	var random [12]byte
-	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
-		return "" // two clicks are two requests then
-	}
-	return "dashboard-" + hex.EncodeToString(random[:])
 }
 
 // chosenToo adds the present value to the options of a choice that does not list it, such as a
@@ -258,3 +209,16 @@ func textOf(kind string, raw json.RawMessage) string {
 	}
 	return string(raw)
 }
+
+var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
+	{group: "The event", at: "type", label: "Event type", sample: "invoice.paid"},
+	{at: "key", label: "Key", sample: "inv_123", help: "events of one key arrive in order. Empty: no order"},
+	{at: "data", label: "Data", help: "JSON. It is sent byte for byte: digits and the order of members stay"},
+	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
+	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
+	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},
+	{group: "Faults to try on this endpoint", at: "more", label: "Events after it", sample: `{"amount":200}`,
+		help: "with Send to this endpoint: data of further events of the type, JSON, one on each line, at most 9"},
+	{at: "order", label: "In which order", kind: kindChoice, help: "each is sent a second after the one before. Does an old event overwrite a newer one?"},
+	{at: "delay", label: "Delay", sample: "0s", help: "before the first is sent, such as 10s; at most 1h. Does the receiver refuse late events?"},
+}}

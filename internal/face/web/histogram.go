@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 )
@@ -125,4 +126,13 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		h.Always = v.link(path + withQuery("q", h.Search))
 	}
 	return h, nil
+}
+
+// optional is a thing that may have been deleted or damaged: nil instead of the error that says so.
+func optional[T any](thing *T, err error) (*T, error) {
+	told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
+	if ok && (told.Status == 404 || told.Code == string(grapnel.CodeDamaged)) {
+		return nil, nil
+	}
+	return thing, err
 }

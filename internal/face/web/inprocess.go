@@ -4,23 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
-	"sync"
 
 	"github.com/grapnelhq/grapnel/client"
 )
-
-// inProcess sends a client's requests to the API's handler as calls, without a connection. They
-// carry the address of the browser, so that the API's limits for wrong keys count browsers.
-type inProcess struct {
-	api        http.Handler
-	remoteAddr string
-
-	mu    sync.Mutex
-	heard hash.Hash // of all answers; nil: not summed up
-}
 
 // RoundTrip has the handler answer into memory.
 func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {

@@ -217,8 +217,6 @@ func (m *issueModel) facts(v *visit, i *client.Issue) {
 	m.Facts = slices.DeleteFunc(m.Facts, func(f fact) bool { return f.Value == "" && !f.At.Set() })
 }
 
-func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
-
 // acts are the buttons that the session may press in the issue's state.
 func (m *issueModel) acts(v *visit, i *client.Issue) error {
 	add := func(verb, label string, main bool) {
@@ -281,4 +279,35 @@ func noteIssue(v *visit) (string, error) {
 		return "Nothing was changed.", nil
 	}
 	return "Saved.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil, changes, nil)
+}
+
+// offerIssue offers to retry the pending deliveries of an issue, and to replay its dead letters.
+func (v *visit) offerIssue(to *verdict, i *client.Issue) error {
+	f := client.DeliveryFilter{Endpoint: i.EndpointID, StatusCode: i.StatusCode, Limit: mostCounted}
+	if i.ErrorClass != "other" {
+		f.ErrorClass = i.ErrorClass
+	}
+	if i.EventsFrom != nil {
+		f.From = *i.EventsFrom
+	}
+	if v.mayDo("/replays/start") {
+		n, err := counted(v.client.DeadLetters(v.Context(), f))
+		if err != nil {
+			return err
+		}
+		if n != "" {
+			to.Acts = append(to.Acts, act{Label: "Replay these " + n, Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
+		}
+	}
+	if v.mayDo("/issues/{id}/retry") {
+		f.From, f.Status = time.Time{}, waitingStatuses
+		n, err := counted(v.client.Deliveries(v.Context(), f))
+		if err != nil {
+			return err
+		}
+		if n != "" {
+			v.offer(to, "/issues/{id}/retry", i.ID, act{Label: "Retry the " + n + " that wait"})
+		}
+	}
+	return nil
 }

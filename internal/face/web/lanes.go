@@ -31,11 +31,6 @@ type stuckRow struct {
 	Then         pill // what happens to the key once the first delivery has no attempts left
 }
 
-// keyHref leads to the page of a key at an endpoint.
-func (v *visit) keyHref(endpoint, key string) string {
-	return v.link("/ordering-keys/" + url.PathEscape(endpoint) + withQuery("key", key))
-}
-
 func stuckKeys(v *visit) (lanesModel, error) {
 	q := v.URL.Query()
 	m := lanesModel{Endpoint: q.Get("endpoint"), All: v.link("/ordering-keys")}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -17,27 +16,6 @@ import (
 // in LiveRest of a processor's time, however slow their queries are: of many pages, each is looked
 // at less often. A reader draws the page only if the API's answers have changed, and after
 // LiveRedraw, so that pictures move with the time.
-
-// readers are those of all live pages.
-type readers struct {
-	mu      sync.Mutex
-	by      map[string]*reader
-	tenants map[string]int // live pages by the key's tenant
-	all     int
-	stand   string // stands in shared pages for the form token of each session
-}
-
-// reader looks at one page for all who watch it.
-type reader struct {
-	watchers int // guarded by readers.mu
-
-	mu      sync.Mutex
-	next    time.Time // it does not look before this
-	drawn   time.Time
-	sum     [32]byte // of the API's answers that the page was drawn from
-	version int      // of main; 0: not drawn yet
-	main    []byte
-}
 
 func newReaders(stand string) *readers {
 	return &readers{by: map[string]*reader{}, tenants: map[string]int{}, stand: stand}

@@ -208,21 +208,6 @@ func (w *web) look(rw http.ResponseWriter, r *http.Request) {
 	v.redirect(r.PostForm.Get("back"))
 }
 
-// looks are the values of the cookies that say how pages look; the first is the default.
-var looks = map[string][]string{
-	themeCookie: {"auto", "light", "dark"},
-	timesCookie: {"local", "utc"},
-}
-
-// choice is the value of such a cookie.
-func (v *visit) choice(name string) string {
-	values := looks[name]
-	if value := v.web.cookie(v.Request, name); slices.Contains(values, value) {
-		return value
-	}
-	return values[0]
-}
-
 // readForm reads a form in limited time: callers without a session can send one, and would delay a
 // stop.
 func (w *web) readForm(rw http.ResponseWriter, r *http.Request) error {

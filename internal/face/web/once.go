@@ -8,37 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 )
-
-// Dev is what `grapnel dev` adds to the dashboard; `grapnel serve` has none of it.
-type Dev struct {
-	Coach    Coach  // nil: no page about the story
-	Codes    *Codes // nil: no links that sign in
-	Receiver string // URL of a receiver that accepts everything; empty: there is none
-}
 
 // codeLife is how long a link signs in.
 const codeLife = 15 * time.Minute
 
 // codesMost bounds the codes that were issued and not used.
 const codesMost = 16
-
-// Codes exchanges one-time codes for keys. A code signs in one browser once, within codeLife, and
-// only on this machine. Only hashes of codes are stored.
-type Codes struct {
-	clock  func() time.Time
-	random io.Reader
-
-	mu    sync.Mutex
-	known map[[32]byte]grant
-}
-
-type grant struct {
-	key  string
-	ends time.Time
-}
 
 // NewCodes makes an empty set of codes.
 func NewCodes() *Codes {
@@ -84,12 +61,6 @@ func here(r *http.Request) bool {
 	}
 	to, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && to.IsLoopback()
-}
-
-// onceModel is the page that a login link opens. Its form sends the code; opening the link alone
-// does not use it up, so programs that fetch links in advance do no harm.
-type onceModel struct {
-	Code string
 }
 
 func (w *web) once(rw http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -78,15 +77,4 @@ const mostCode = 8 << 10
 // told answers the script with a sentence.
 func (v *visit) told(status int, sentence string) {
 	v.answer(status, map[string]string{"problem": sentence})
-}
-
-func (v *visit) answer(status int, out any) {
-	text, err := json.Marshal(out)
-	if err != nil {
-		v.fail(err)
-		return
-	}
-	v.rw.Header().Set("Content-Type", "application/json")
-	v.rw.WriteHeader(status)
-	_, _ = v.rw.Write(text) // the browser may have left
 }

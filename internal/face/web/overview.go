@@ -27,64 +27,11 @@ type overviewModel struct {
 	All     string // where they are
 }
 
-// figure is one of the large numbers.
-type figure struct {
-	Name, Value, Unit string
-	Spark             template.HTML
-	Note              string // instead of a line, or below it
-	Tone              string
-}
-
-// chart is a picture with its axis as text, which does not shrink with the picture.
-type chart struct {
-	Title, Hint string
-	Picture     template.HTML
-	Axis        []string
-	Says        string // the picture as a sentence
-	Empty       string // instead of a picture
-}
-
 // drawn is a finished picture: its package escapes all text from outside.
 func drawn(s picture.SVG) template.HTML { return template.HTML(s) }
 
 // mostEyes is how many endpoints that need attention the overview shows.
 const mostEyes = 8
-
-func overview(v *visit) (overviewModel, error) {
-	var m overviewModel
-	o, err := v.client.Overview(v.Context(), "")
-	if err != nil {
-		return m, err
-	}
-	if o.Endpoints.All == 0 && o.Refuses == "" {
-		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
-		return m, nil
-	}
-	m.Verdict = said(words.Overall(v.now, o))
-	if len(o.Attention) > 0 {
-		worst := &o.Attention[0]
-		m.Verdict.Acts = append([]act{{Label: "Look at " + words.Name(worst), Href: v.link("/endpoints/" + worst.ID), Main: true}},
-			v.remedies(worst)...)
-	}
-	m.Backlog, m.Dead, m.Letters = words.Pending(v.now, o), words.DeadLetters(o), v.link("/dead-letters")
-	hours := hourly(o.Hours, o.HoursFrom, v.now)
-	m.Figures = figures(hours, &o.Totals, count(o.Pending.All))
-	m.Figures[len(m.Figures)-1].Note = words.Waits(&o.Pending)
-	m.Chart = v.outcomes(hours, "")
-	m.Ahead = v.ahead(o)
-	if m.Eyes, err = v.troubledRows(o.Attention, mostEyes); err != nil {
-		return m, err
-	}
-	var others []string
-	if bad := o.Endpoints.All - o.Endpoints.Healthy - len(m.Eyes); bad > 0 {
-		others = append(others, count(bad)+" more")
-	}
-	if n := o.Endpoints.Healthy; n > 0 {
-		others = append(others, count(n)+" healthy")
-	}
-	m.Others, m.All = list(others), v.link("/endpoints")
-	return m, nil
-}
 
 // hour is one hour of totals, also if nothing happened in it.
 type hour struct {
@@ -231,3 +178,15 @@ func (v *visit) ahead(o *client.Overview) chart {
 	c.Axis = []string{"now", at(8), at(16), at(24)}
 	return c
 }
+
+// Commands that pages without data teach.
+const (
+	createCommand        = "grapnel endpoints create https://example.com/hooks"
+	publishCommand       = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+	createSourceCommand  = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
+	createChannelCommand = "grapnel channels create https://hooks.slack.com/services/T…/B…/X…"
+	createQueueCommand   = "grapnel queues create orders"
+	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
+	lanesCommand         = "grapnel endpoints lanes"
+	createKeyCommand     = "grapnel keys create --name ci --scope publish"
+)

@@ -99,3 +99,8 @@ func (v *visit) endpointsOf(ids []string) ([]client.Endpoint, error) {
 	}
 	return all.Data, nil
 }
+
+// channelName is the description of a channel, else its service.
+func channelName(c *client.Channel) string {
+	return cmp.Or(c.Description, titleOf(c.Service))
+}

@@ -6,28 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/oidc"
-)
-
-// People says how people sign in without an API key.
-type People struct {
-	Issuer  *oidc.Provider // nil: they do not
-	Name    string         // of the issuer, on the button
-	Only    bool           // there is no form for API keys
-	Session time.Duration  // life of a session; 0: as that of a key
-}
-
-// The addresses of a sign-in at the issuer. The issuer has to know callbackPath.
-const (
-	startPath    = "/login/start"
-	callbackPath = "/login/callback"
-	outPath      = "/login/out"
 )
 
 // begun is a sign-in between its begin and its answer. It is sealed into a cookie, so an answer
@@ -167,14 +151,6 @@ func plainText(text string, most int) string {
 	return text
 }
 
-// signOutAt is the address at which the issuer ends its own session.
-func (w *web) signOutAt(v *visit) (string, bool) {
-	if w.People.Issuer == nil {
-		return "", false
-	}
-	return w.People.Issuer.SignOut(v.place.URL("/login"))
-}
-
 // signOutIssuer leads to the address. The session here has ended before.
 func (w *web) signOutIssuer(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
@@ -245,18 +221,6 @@ func (v *visit) requestID() string {
 	}
 	v.rw.Header().Set("X-Request-Id", id)
 	return id
-}
-
-// flows remembers the sign-ins that were finished on this node, until their cookies end. If there
-// are too many, all are forgotten: the issuer, too, takes each code once.
-type flows struct {
-	most int
-	rest time.Duration // between two log lines
-
-	mu     sync.Mutex
-	used   map[[32]byte]time.Time
-	logged time.Time
-	failed int // since then
 }
 
 func newFlows(b Bounds) *flows {

@@ -2,70 +2,19 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/sign"
-	"github.com/grapnelhq/grapnel/wire"
 )
-
-// trial is what the playground asks for: an event, and maybe one endpoint to send it to.
-type trial struct {
-	wire.NewEvent
-	Endpoint string   `json:"endpoint"`
-	Twice    bool     `json:"twice"`
-	More     []string `json:"more"`
-	Order    string   `json:"order" enum:"composed,backwards,first_last" default:"composed"`
-	Delay    string   `json:"delay"`
-}
-
-var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
-	{group: "The event", at: "type", label: "Event type", sample: "invoice.paid"},
-	{at: "key", label: "Key", sample: "inv_123", help: "events of one key arrive in order. Empty: no order"},
-	{at: "data", label: "Data", help: "JSON. It is sent byte for byte: digits and the order of members stay"},
-	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
-	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
-	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},
-	{group: "Faults to try on this endpoint", at: "more", label: "Events after it", sample: `{"amount":200}`,
-		help: "with Send to this endpoint: data of further events of the type, JSON, one on each line, at most 9"},
-	{at: "order", label: "In which order", kind: kindChoice, help: "each is sent a second after the one before. Does an old event overwrite a newer one?"},
-	{at: "delay", label: "Delay", sample: "0s", help: "before the first is sent, such as 10s; at most 1h. Does the receiver refuse late events?"},
-}}
 
 // orders are the orders in which the playground sends events.
 var orders = []option{{Value: "composed", Word: "as written"}, {Value: "backwards", Word: "backwards"}, {Value: "first_last", Word: "the first one last"}}
-
-// playgroundModel is the playground: the event, who would get it, the request, and the answers to
-// tests.
-type playgroundModel struct {
-	formModel
-	Types   []savedView
-	Looked  bool
-	Rows    []wantRow
-	Others  string // those that would not get it and are not shown
-	More    bool
-	Request *message
-	Signed  string
-	Covers  string
-	Curl    string
-	Tampers []ownLine
-	Sent    []deliveryRow
-	Command string
-	Publish bool // the session may publish
-}
-
-// wantRow says whether an endpoint would get the event.
-type wantRow struct {
-	Name, Href, Why string
-	Pill            pill
-}
 
 const mostTypes = 12
 
@@ -135,25 +84,6 @@ func (m *playgroundModel) types(v *visit) error {
 		}
 	}
 	return nil
-}
-
-// trialEvent reads the event that was typed in. Its data keep their bytes.
-func (v *visit) trialEvent() (e client.NewEvent, endpoint string, twice bool, err error) {
-	in, err := v.creation(&trialBlank)
-	if err != nil {
-		return e, "", false, err
-	}
-	text := func(name string) string { s, _ := in[name].(string); return s }
-	e.Type, e.Key, e.Tenant = text("type"), text("key"), text("tenant")
-	if v.session.Tenant != "" {
-		e.Tenant = v.session.Tenant
-	}
-	e.Data, _ = in["data"].(json.RawMessage)
-	if len(e.Data) == 0 {
-		return e, "", false, wrong("data", "is needed; write {} for an event without data")
-	}
-	twice, _ = in["twice"].(bool)
-	return e, text("endpoint"), twice, nil
 }
 
 // look asks the API who would get the event.

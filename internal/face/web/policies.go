@@ -66,18 +66,6 @@ func policyPath(p *client.Policy) string {
 	return "/policies/" + url.PathEscape(p.ID)
 }
 
-// policyLink leads to the policy that an endpoint names, if it is a preset.
-func (v *visit) policyLink(raw json.RawMessage) string {
-	var name string
-	if json.Unmarshal(raw, &name) != nil {
-		return ""
-	}
-	if _, known := policy.Preset(name); !known {
-		return ""
-	}
-	return v.link("/policies/" + url.PathEscape(name))
-}
-
 // policyRules reads the rules of a policy from the API's answer, which has its owner besides.
 func policyRules(p *client.Policy) (policy.Policy, error) {
 	var fields map[string]json.RawMessage
@@ -133,34 +121,6 @@ type scheduledRow struct {
 }
 
 const mostAttempts = 40
-
-func policyPage(v *visit) (policyModel, error) {
-	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return policyModel{}, err
-	}
-	v.title = p.Name
-	m := policyModel{ID: p.ID, Name: p.Name}
-	if p.ID == "" {
-		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {
-			a.Href += withQuery("from", p.Name)
-			m.Links = append(m.Links, a)
-		}
-	} else {
-		m.Links = v.formLinks("/policies/{id}/", "edit", "Change", "delete", "Delete")
-	}
-	rules, err := policyRules(p)
-	if err != nil {
-		m.Verdict.say("This server does not know all rules of the policy.", toneBad, sentence(err.Error()))
-		return m, nil
-	}
-	reach := rules.Reach()
-	m.Verdict = policyVerdict(&rules, reach)
-	m.schedule(reach)
-	m.Findings = policy.Lint(rules.Claims())
-	m.rules(v, p, &rules)
-	return m, m.simulate(v, &rules)
-}
 
 func policyVerdict(p *policy.Policy, reach policy.Reach) (out verdict) {
 	times := many(reach.Attempts, "attempt", "attempts") + " within " + spoken(reach.Nominal) + "."

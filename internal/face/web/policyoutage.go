@@ -21,9 +21,6 @@ var (
 	outageKinds = []struct{ name, kind string }{{"Down", "down"}, {"30 % errors", "flaky"}, {"12 s slow", "slow"}, {"Answers 422", "status"}}
 )
 
-// comparedRow is a figure of the simulation, as the policy does it and as its schedule alone would.
-type comparedRow struct{ Name, Here, Schedule, With string }
-
 // simulate asks the API what the policy does in an outage, and draws it.
 func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 	q := v.URL.Query()

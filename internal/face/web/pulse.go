@@ -114,3 +114,11 @@ func heartSays(u unit, hours []hour) string {
 	}
 	return list(parts) + "."
 }
+
+const (
+	beats      = 47 // hours of a heartbeat before the present one
+	mostBeats  = 60 // minutes of a heartbeat
+	mostLanes  = 5
+	mostRecent = 8
+	mostAudit  = 5
+)

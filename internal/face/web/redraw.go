@@ -53,17 +53,6 @@ func invalid(faults ...client.Field) error {
 		Fields: faults}
 }
 
-// secretModel is the answer to an action that made a secret. It is the action's own answer and no
-// page: it has no address, browsers do not keep it, and the API will not show the secret again.
-type secretModel struct {
-	Verdict  verdict
-	Label    string
-	Secret   string
-	Facts    []fact
-	Commands []ownLine
-	Back     string // where its buttons lead
-}
-
 func (v *visit) reveal() {
 	if v.secret.Secret == "" {
 		v.secret.unrevealed()
@@ -71,4 +60,10 @@ func (v *visit) reveal() {
 	s := v.bare("Shown once")
 	s.Model, s.Nav, s.Finds, s.Here = v.secret, v.entries(""), v.link("/deliveries"), v.secret.Back
 	v.draw(http.StatusOK, "secret.html", s)
+}
+
+// unrevealed replaces a secret that the session may not see.
+func (m *secretModel) unrevealed() {
+	m.Label, m.Secret = "", ""
+	m.Verdict.Next = "This link may not show secrets. Ask for one that may, or rotate the secret to one of your own."
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"embed"
@@ -10,12 +9,8 @@ import (
 	"html/template"
 	"mime"
 	"net/http"
-	"net/url"
 	"path"
-	"slices"
 	"strings"
-
-	"github.com/grapnelhq/grapnel"
 )
 
 //go:embed templates/*.html
@@ -58,51 +53,6 @@ var lookWords = map[string]map[string]string{
 	"times": {"local": "local", "utc": "UTC"},
 }
 
-// sheet is what the layout draws around a page.
-type sheet struct {
-	Title   string
-	Base    string // before every path
-	Home    string // address of the first page
-	Leave   string // address that ends the session of a portal
-	Portal  string // address of the style sheet of portals
-	Brand   brand  // of a portal
-	Style   string // address of the style sheet
-	Fields  string // address of the style sheet for forms
-	Script  string // address of the script
-	Forms   string // address of the script for forms; empty: the page has none to fill in
-	Lists   listFiles
-	Theme   string // auto, light or dark
-	Times   string // local or utc
-	Locale  string // of dates and times; empty: en-GB
-	Token   string // of the session's forms
-	Here    string // this page, below the base
-	Once    string // the idempotency key of the page's forms
-	Session *session
-	Nav     []entry
-	Notice  string
-	Search  string
-	Finds   string // the list that the search box looks in
-	Asks    string // what it finds there
-	Share   share
-	Live    bool
-	Version string
-	Model   any
-	Main    template.HTML // the page itself, drawn; the layout puts it in its place
-}
-
-// listFiles are the addresses of what lists load besides.
-type listFiles struct{ Style, Script, Search string }
-
-// share is how else a page can be had.
-type share struct{ Link, JSON, Curl, Command string }
-
-// asks are the words in the empty search box, by the list that it looks in.
-var asks = map[string]string{
-	"/deliveries":   "Search deliveries: an id, key, type, text, or status:failed since:6h",
-	"/dead-letters": "Search dead letters: an id, key, type, text, or reason:exhausted since:6h",
-	"/events":       "Search events: an id, key, type, or since:6h",
-}
-
 func (v *visit) sheet(model any, notice string) sheet {
 	s := v.bare(cmp.Or(v.title, v.page.title))
 	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
@@ -116,40 +66,6 @@ func (v *visit) sheet(model any, notice string) sheet {
 	}
 	if v.page.still {
 		s.Forms = v.asset("forms.js")
-	}
-	return s
-}
-
-// entries are those of the navigation that lead to pages which the session may see.
-func (v *visit) entries(here string) []entry {
-	var all []entry
-	head := "" // of entries that are left out: the next one gets it
-	for _, e := range v.web.nav {
-		head = cmp.Or(e.Head, head)
-		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
-		if i >= 0 && v.session.May(v.web.pages[i].scope) {
-			e.Here, e.Path, e.Head, head = e.Name == here, v.link(e.Path), head, ""
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// bare is the sheet of a page without navigation.
-func (v *visit) bare(title string) sheet {
-	s := sheet{Title: title, Asks: asks["/deliveries"], Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
-		Here: v.here(), Once: v.once(),
-		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
-	s.Home = v.link("/")
-	if v.web.home != "" {
-		s.Home, s.Leave, s.Portal, s.Brand = v.link("/endpoints"), v.link("/leave"), v.asset("portal.css"), v.brand()
-		if v.session != nil {
-			s.Theme, s.Locale = cmp.Or(v.session.look.Theme, s.Theme), v.session.look.Locale
-		}
-	}
-	s.Lists = listFiles{v.asset("lists.css"), v.asset("lists.js"), v.asset("search.js")}
-	if v.session != nil {
-		s.Token = v.web.seals.token(v.session.ID)
 	}
 	return s
 }
@@ -177,30 +93,6 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// draw draws a page within the layout.
-func (w *web) draw(page string, s sheet) ([]byte, error) {
-	main, err := w.drawPart(page, s)
-	if err != nil {
-		return nil, err
-	}
-	s.Main = template.HTML(main) // a template drew it
-	return w.drawPart(w.layout, s)
-}
-
-// drawPart draws a template alone, such as the part of a page that changes while it is live.
-func (w *web) drawPart(name string, s sheet) ([]byte, error) {
-	var b bytes.Buffer
-	err := w.templates.ExecuteTemplate(&b, name, s)
-	return b.Bytes(), err
-}
-
-// assets are the files that pages load. The address of each has a part of its hash in it, so
-// browsers keep it until it changes.
-type assets struct {
-	files map[string][]byte
-	marks map[string]string
-}
-
 func newAssets() *assets {
 	a := &assets{files: map[string][]byte{}, marks: map[string]string{}}
 	entries, err := assetFiles.ReadDir("assets")
@@ -216,11 +108,6 @@ func newAssets() *assets {
 		a.files[e.Name()], a.marks[e.Name()] = text, hex.EncodeToString(sum[:6])
 	}
 	return a
-}
-
-// asset is the address of a file.
-func (v *visit) asset(name string) string {
-	return v.place.base + "/assets/" + url.PathEscape(name) + "?" + v.web.assets.marks[name]
 }
 
 // asset serves a file.
@@ -240,4 +127,14 @@ func (w *web) asset(rw http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	_, _ = rw.Write(text)
+}
+
+// show answers with the page.
+func (v *visit) show(status int) {
+	model, err := v.model()
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	v.draw(status, v.page.template, v.sheet(model, v.notice()))
 }

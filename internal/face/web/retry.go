@@ -2,7 +2,6 @@ package web
 
 import (
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel/client"
 )
@@ -98,37 +97,6 @@ func (v *visit) offerReplay(to *verdict, endpoint string) error {
 	return nil
 }
 
-// offerIssue offers to retry the pending deliveries of an issue, and to replay its dead letters.
-func (v *visit) offerIssue(to *verdict, i *client.Issue) error {
-	f := client.DeliveryFilter{Endpoint: i.EndpointID, StatusCode: i.StatusCode, Limit: mostCounted}
-	if i.ErrorClass != "other" {
-		f.ErrorClass = i.ErrorClass
-	}
-	if i.EventsFrom != nil {
-		f.From = *i.EventsFrom
-	}
-	if v.mayDo("/replays/start") {
-		n, err := counted(v.client.DeadLetters(v.Context(), f))
-		if err != nil {
-			return err
-		}
-		if n != "" {
-			to.Acts = append(to.Acts, act{Label: "Replay these " + n, Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
-		}
-	}
-	if v.mayDo("/issues/{id}/retry") {
-		f.From, f.Status = time.Time{}, waitingStatuses
-		n, err := counted(v.client.Deliveries(v.Context(), f))
-		if err != nil {
-			return err
-		}
-		if n != "" {
-			v.offer(to, "/issues/{id}/retry", i.ID, act{Label: "Retry the " + n + " that wait"})
-		}
-	}
-	return nil
-}
-
 // mostCounted is how many deliveries a button counts.
 const mostCounted = 99
 
@@ -142,3 +110,16 @@ func counted(found *client.Page[client.Delivery], err error) (string, error) {
 	}
 	return count(len(found.Data)), nil
 }
+
+// withQuery is such a query behind a path; empty: all values are.
+func withQuery(pairs ...string) string {
+	if q := given(pairs...); len(q) > 0 {
+		return "?" + q.Encode()
+	}
+	return ""
+}
+
+func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// byDashboard is the reason that the audit has of an action without one of its own.
+const byDashboard = "from the dashboard"

@@ -1,7 +1,8 @@
 package web
 
 import (
-	"context"
+	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,23 +11,47 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 )
 
-// page is one page: a row, a builder of its view model, a template. The multiplexer, the
-// navigation, live updates, JSON twins and the tests of tenants are all made from the same rows.
-type page struct {
-	path     string                            // a pattern of http.ServeMux
-	title    string                            // of the browser's tab; a builder may set a better one
-	nav      string                            // the entry of the navigation that is lit
-	scope    grapnel.Scope                     // the key must have
-	build    func(*visit) (any, error)         // asks the API for the view model
-	template string                            // a file of templates/
-	twin     func(*visit) (string, url.Values) // the request to the public API that answers with the same in JSON
-	command  func(*visit) string               // the same on the command line
-	do       func(*visit) (string, error)      // what the page's form does, as an action of the same path; nil: it has none
-	finds    bool                              // the search box looks here, not in the list of deliveries
-	still    bool                              // a form to fill in, which does not change by itself
+// filtered is the twin of a list under the page's search.
+func filtered(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) {
+		_, q := cursored(path)(v)
+		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+			q.Set("filter", text)
+		}
+		return path, q
+	}
+}
+
+// newPortal makes the portal of a dashboard.
+func newPortal(of *web) *web {
+	w := &web{Options: of.Options, home: portalHome, seals: of.seals, nav: portalNavigation(), layout: "portal-layout.html",
+		templates: of.templates, assets: of.assets, cross: of.cross}
+	for _, p := range pages() {
+		if slices.Contains(portalPages, p.path) {
+			switch p.nav {
+			case "Audit":
+				p.title, p.nav = "Activity", "Activity"
+			case "Events", "Ordering keys":
+				p.nav = "Deliveries"
+			case "Issues":
+				p.nav = "Dead letters"
+			case "Alerts":
+				p.scope = grapnel.ScopeAlertsRead
+			}
+			w.pages = append(w.pages, p)
+		}
+	}
+	for _, a := range actions() {
+		if slices.Contains(portalActions, a.path) {
+			w.actions = append(w.actions, a)
+		}
+	}
+	w.live = newReaders(w.seals.token("shared pages of the portal"))
+	return w
 }
 
 // pages lists all pages. The order is that of the navigation.
@@ -67,84 +92,6 @@ func pages() []page {
 			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
-}
-
-// row is a page that every reader may see. Its twin and command are those of one thing if its path
-// has an id, else of a list: as replaces them.
-func row[M any](nav, path, title, template string, of func(*visit) (M, error), command string) page {
-	kind, _, _ := strings.Cut(path[1:], "/")
-	p := page{path: path, title: title, nav: nav, scope: grapnel.ScopeRead, build: build(of), template: template,
-		twin: cursored("/v1/" + kind), command: says(command)}
-	if strings.Contains(path, "{id}") {
-		p.twin, p.command = one("/v1/"+kind+"/{id}"), naming(command)
-	}
-	return p
-}
-
-// fillIn is a page that is mainly a form, for those who may change things, with what the form does.
-func fillIn[M any](nav, path, title string, of func(*visit) (M, error), do func(*visit) (string, error), command string) page {
-	p := row(nav, path, title, "form.html", of, command).needs(grapnel.ScopeManage).unmoved()
-	p.do = do
-	return p
-}
-
-// as replaces the twin of a row, and its command unless that is nil.
-func (p page) as(twin func(*visit) (string, url.Values), command func(*visit) string) page {
-	if p.twin = twin; command != nil {
-		p.command = command
-	}
-	return p
-}
-
-func (p page) needs(scope grapnel.Scope) page { p.scope = scope; return p }
-func (p page) unmoved() page                  { p.still = true; return p }
-func (p page) searched() page                 { p.finds = true; return p }
-func (p page) drawnBy(template string) page   { p.template = template; return p }
-
-// entry is one of the navigation.
-type entry struct {
-	Name string
-	Path string
-	Key  string // after g on the keyboard
-	Sign string // its picture in the bar of a phone
-	Deep bool   // the bar of a phone has no space for it: it is behind More there
-	Head string // the heading above it: of this entry and of those that follow
-	Here bool
-}
-
-// navigation lists the entries, each with the page that it leads to.
-func navigation() []entry {
-	return []entry{
-		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
-		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries", Head: "Sending"},
-		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
-		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
-		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
-		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
-		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
-		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true, Head: "Watching"},
-		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
-		{Name: "Channels", Path: "/channels", Key: "h", Sign: "channels", Deep: true},
-		{Name: "Statistics", Path: "/stats", Key: "u", Sign: "stats", Deep: true},
-		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
-		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true, Head: "Receiving"},
-		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
-		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true, Head: "Design"},
-		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
-		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
-		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true, Head: "Server"},
-		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
-		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
-		{Name: "Settings", Path: "/settings", Key: "c", Sign: "settings", Deep: true},
-	}
-}
-
-// action is something that a form does. It returns a sentence about the result, for the next
-// page.
-type action struct {
-	path  string
-	scope grapnel.Scope // which keys are offered it
-	do    func(*visit) (notice string, err error)
 }
 
 // actions lists all actions, those of forms last.
@@ -195,109 +142,6 @@ func actions() []action {
 	return all
 }
 
-// calls makes an action of a call of the API that takes an id and a reason: the id in the path.
-func calls[T any](call func(*client.Client, context.Context, string, string) (T, error), notice string) func(*visit) (string, error) {
-	return func(v *visit) (string, error) {
-		_, err := call(v.client, v.Context(), v.PathValue("id"), byDashboard)
-		return notice, err
-	}
-}
-
-// byDashboard is the reason that the audit has of an action without one of its own.
-const byDashboard = "from the dashboard"
-
-// mayDo says whether a session is offered an action, by its path.
-func (v *visit) mayDo(path string) bool {
-	i := slices.IndexFunc(v.web.actions, func(a action) bool { return a.path == path })
-	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && path == "/endpoints/new")
-}
-
-// build makes a builder of a function with a model of its own type.
-func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
-	return func(v *visit) (any, error) { return of(v) }
-}
-
-// one is the twin of a page about one thing, whose id is in the path.
-func one(path string) func(*visit) (string, url.Values) {
-	return func(v *visit) (string, url.Values) { return v.ofThis(path), nil }
-}
-
-// alone is the twin of a page that has no parameters.
-func alone(path string) func(*visit) (string, url.Values) {
-	return func(*visit) (string, url.Values) { return path, nil }
-}
-
-// says is a command without arguments.
-func says(command string) func(*visit) string { return func(*visit) string { return command } }
-
-// naming is a command about the thing whose id is in the path.
-func naming(command string) func(*visit) string {
-	return func(v *visit) string { return command + " " + shellQuote(v.PathValue("id")) }
-}
-
-// page makes the handler of a page. An EventSource gets its live updates, ?format=json its twin,
-// any other request the page.
-func (w *web) page(p *page) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		v := w.visit(rw, r, p)
-		switch {
-		case v.session == nil && (wants(r, "text/event-stream") || r.URL.Query().Get("format") == "json"):
-			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
-		case v.session == nil:
-			v.toLogin()
-		case wants(r, "text/event-stream") && p.still:
-			rw.WriteHeader(http.StatusNoContent)
-		case wants(r, "text/event-stream"):
-			w.stream(v)
-		case r.URL.Query().Get("format") == "json":
-			v.json()
-		default:
-			v.show(http.StatusOK)
-		}
-	}
-}
-
-// action makes the handler of an action: refused unless the form is this server's own, done, and
-// answered with a redirect, so that a reload repeats nothing.
-func (w *web) action(a *action) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		v := w.visit(rw, r, nil)
-		if v.session == nil {
-			v.toLogin()
-			return
-		}
-		if err := v.ownForm(); err != nil {
-			v.fail(err)
-			return
-		}
-		notice, err := a.do(v)
-		if err != nil {
-			if !v.redraw(a.path, err) {
-				v.fail(err)
-			}
-			return
-		}
-		if v.secret != nil {
-			v.reveal()
-			return
-		}
-		v.notify(notice)
-		v.redirect(r.PostForm.Get("back"))
-	}
-}
-
-// Commands that pages without data teach.
-const (
-	createCommand        = "grapnel endpoints create https://example.com/hooks"
-	publishCommand       = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
-	createSourceCommand  = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
-	createChannelCommand = "grapnel channels create https://hooks.slack.com/services/T…/B…/X…"
-	createQueueCommand   = "grapnel queues create orders"
-	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
-	lanesCommand         = "grapnel endpoints lanes"
-	createKeyCommand     = "grapnel keys create --name ci --scope publish"
-)
-
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
@@ -329,4 +173,74 @@ func Paths() (all []string) {
 		all = append(all, http.MethodPost+" "+a.path)
 	}
 	return all
+}
+
+// New makes the handler of the dashboard, which hands all other requests to the API.
+func New(o Options) http.Handler { return newWeb(o).mux() }
+
+func newWeb(o Options) *web {
+	o.Bounds = bounds.Fill(o.Bounds)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Stopping == nil {
+		o.Stopping = func() bool { return false }
+	}
+	if o.Known == nil {
+		o.Known = func(*http.Request) bool { return true }
+	}
+	if o.Origin == nil {
+		o.Origin = func(r *http.Request) string { return "http://" + r.Host }
+	}
+	w := &web{
+		Options: o, seals: newSeals(o.Secret, o.Random), flows: newFlows(o.Bounds), pages: pages(), actions: actions(), nav: navigation(),
+		layout: "layout.html", templates: templates(), assets: newAssets(), cross: http.NewCrossOriginProtection(),
+	}
+	if o.Dev.Coach != nil {
+		w.pages, w.actions = append(w.pages, coachPages()...), append(w.actions, coachActions()...)
+		w.nav = append([]entry{coachEntry()}, w.nav...)
+	}
+	w.live = newReaders(w.seals.token("shared pages"))
+	return w
+}
+
+// mux makes the multiplexer: pages, actions, sign-in, assets, and the API for everything else. No
+// page is below /v1, so requests to it go to the API without being compared with all patterns.
+func (w *web) mux() http.Handler {
+	mux := http.NewServeMux()
+	w.addRows(mux)
+	mux.HandleFunc("GET /login", w.headed(w.login))
+	mux.HandleFunc("POST /login", w.headed(w.signIn))
+	if w.People.Issuer != nil {
+		mux.HandleFunc("GET "+startPath, w.headed(w.startPeople))
+		mux.HandleFunc("GET "+callbackPath, w.headed(w.callback))
+		mux.HandleFunc("GET "+outPath, w.headed(w.signOutIssuer))
+	}
+	if w.Dev.Codes != nil {
+		mux.HandleFunc("GET /login/once", w.headed(w.once))
+		mux.HandleFunc("POST /login/once", w.headed(w.signInOnce))
+	}
+	mux.HandleFunc("GET /alerts/acknowledge", w.headed(w.lookAtLink))
+	mux.HandleFunc("POST /alerts/acknowledge", w.headed(w.followLink))
+	mux.HandleFunc("POST /logout", w.headed(w.signOut))
+	mux.HandleFunc("POST /look", w.headed(w.look))
+	mux.HandleFunc("GET /complete", w.headed(w.completions))
+	mux.HandleFunc("GET /deliveries/export", w.headed(w.export("/deliveries/export")))
+	mux.HandleFunc("GET /dead-letters/export", w.headed(w.export("/dead-letters/export")))
+	mux.HandleFunc("GET /assets/{name}", w.asset)
+	newPortal(w).portalMux(mux)
+	mux.Handle("/", w.API)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			w.API.ServeHTTP(rw, r)
+			return
+		}
+		mux.ServeHTTP(rw, r)
+	})
 }

@@ -92,9 +92,6 @@ func (s *search) about(text string) string {
 	return strings.ToUpper(s.Means[:1]) + s.Means[1:] + " " + s.Bare + ": " + strings.ToLower(text[:1]) + text[1:]
 }
 
-// search reads the search of the page's address.
-func (v *visit) search() (search, error) { return v.parsed(v.URL.Query().Get("q")) }
-
 // namedEndpoints are the endpoints and queues that a search can name, with their names.
 func (v *visit) namedEndpoints() (all []grammar.Named, err error) {
 	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
@@ -153,4 +150,12 @@ func (s search) timeOnly() bool {
 	return !slices.ContainsFunc(grammar.Tokens(s.Text), func(t grammar.Token) bool {
 		return !slices.Contains([]string{"since", "from", "to", "endpoint", "tenant"}, t.Name)
 	})
+}
+
+// ofTenant is the query that names the tenant of an event, which sessions of all tenants need.
+func (v *visit) ofTenant(tenant string) string {
+	if v.session.Tenant != "" {
+		return ""
+	}
+	return withQuery("tenant", tenant)
 }

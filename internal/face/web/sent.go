@@ -16,23 +16,6 @@ import (
 // A form that a browser sends becomes a request to the API: the texts of its inputs, as JSON of the
 // inputs' kinds. form.go draws it.
 
-// typed is what the browser sent for an input, as a text of its kind.
-func (v *visit) typed(at *field) string {
-	switch at.Kind {
-	case kindTicks:
-		return strings.Join(v.PostForm[at.Name], " ")
-	case kindTick:
-		if v.PostForm.Get(at.Name) != "" {
-			return "true"
-		}
-		return "false"
-	}
-	return trimmed(v.PostForm.Get(at.Name))
-}
-
-// trimmed is a text without what a browser changes about its lines and ends.
-func trimmed(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
-
 // creation reads the form of an object that does not exist yet. An empty input is left to the API's
 // default.
 func (v *visit) creation(b *blank) (map[string]any, error) {
@@ -247,4 +230,61 @@ func (v *visit) postOnce(path string, in, out any) error {
 		return refused(http.StatusBadRequest, "The form cannot be read.", "Open it again.")
 	}
 	return v.client.PostOnce(v.Context(), path, once, in, out)
+}
+
+// consent is what a person gives before something is deleted: a word that shows that the page was
+// read, and a reason for the audit.
+type consent struct {
+	Confirm string `json:"confirm" required:"true" maxLength:"100"`
+	Reason  string `json:"reason" maxLength:"500"`
+}
+
+// consentBlank asks for the word, and for a reason.
+func consentBlank(word, help string) *blank {
+	return &blank{of: reflect.TypeFor[consent](), rows: []input{
+		{at: "confirm", label: "Type " + word + " to confirm", help: help},
+		{at: "reason", label: "Reason", help: "for the audit"},
+	}}
+}
+
+// consentForm is the form of a page that deletes something.
+func (v *visit) consentForm(word, help string) (form, error) {
+	f, err := v.form(consentBlank(word, help), nil, nil)
+	f.Danger = true
+	return f, err
+}
+
+// consented returns the reason if the word was typed in.
+func (v *visit) consented(word string) (reason string, err error) {
+	in, err := v.creation(consentBlank(word, ""))
+	if err != nil {
+		return "", err
+	}
+	if in["confirm"] != word {
+		return "", wrong("confirm", "type "+word+" to confirm; nothing was changed")
+	}
+	reason, _ = in["reason"].(string)
+	return reason, nil
+}
+
+// deleteWord confirms that something may be deleted.
+const deleteWord = "delete"
+
+// trialEvent reads the event that was typed in. Its data keep their bytes.
+func (v *visit) trialEvent() (e client.NewEvent, endpoint string, twice bool, err error) {
+	in, err := v.creation(&trialBlank)
+	if err != nil {
+		return e, "", false, err
+	}
+	text := func(name string) string { s, _ := in[name].(string); return s }
+	e.Type, e.Key, e.Tenant = text("type"), text("key"), text("tenant")
+	if v.session.Tenant != "" {
+		e.Tenant = v.session.Tenant
+	}
+	e.Data, _ = in["data"].(json.RawMessage)
+	if len(e.Data) == 0 {
+		return e, "", false, wrong("data", "is needed; write {} for an event without data")
+	}
+	twice, _ = in["twice"].(bool)
+	return e, text("endpoint"), twice, nil
 }

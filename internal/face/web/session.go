@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,23 +17,6 @@ import (
 // A session is a pass of the API key or the person that signed in, sealed into a cookie; the key
 // itself is in no cookie. All nodes with the same session key read it, so a session works on each
 // of them and survives restarts, and strangers cannot make the server store anything.
-
-// session is what the cookie says. The name and scopes are for the layout; the API reads the key.
-type session struct {
-	ID     string          `json:"i"` // random, so that each session has its own form token
-	Pass   string          `json:"k"` // ends with the session
-	KeyID  string          `json:"n"` // of a person: the subject of passes
-	Role   grapnel.Role    `json:"r,omitempty"`
-	Name   string          `json:"m"`
-	Tenant string          `json:"t"` // empty: all tenants
-	Scopes []grapnel.Scope `json:"s"`
-	Ends   time.Time       `json:"e"`
-
-	portal  bool // it is a portal's
-	framed  bool // its script sends the pass; it has no cookie
-	limited bool // to some endpoints of the tenant
-	look    pass.Look
-}
 
 // May says whether the session's key has a scope. Pages offer their buttons by it; the API decides.
 // What the dashboard does with the scope manage, a portal does with endpoints:write: its rows are
@@ -52,13 +37,6 @@ const (
 	themeCookie   = "grapnel_theme"
 	timesCookie   = "grapnel_times"
 )
-
-// seals encrypts cookies and makes form tokens. The use of a cookie is bound into its seal, so that
-// no cookie passes for another.
-type seals struct {
-	*pass.Sealer
-	tokens [32]byte
-}
 
 func newSeals(secret func(string) [32]byte, random io.Reader) *seals {
 	return &seals{pass.WithKey(secret("cookies of the dashboard"), random), secret("form tokens of the dashboard")}
@@ -117,4 +95,39 @@ func (w *web) setCookie(rw http.ResponseWriter, r *http.Request, name, value str
 		c.MaxAge = -1
 	}
 	http.SetCookie(rw, c)
+}
+
+// looks are the values of the cookies that say how pages look; the first is the default.
+var looks = map[string][]string{
+	themeCookie: {"auto", "light", "dark"},
+	timesCookie: {"local", "utc"},
+}
+
+// choice is the value of such a cookie.
+func (v *visit) choice(name string) string {
+	values := looks[name]
+	if value := v.web.cookie(v.Request, name); slices.Contains(values, value) {
+		return value
+	}
+	return values[0]
+}
+
+// portalSession reads the pass of a request: the one in its header, else the one in the cookie.
+func (w *web) portalSession(r *http.Request) *session {
+	text, framed := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !framed {
+		text = w.cookie(r, portalCookie)
+	}
+	p, valid := w.Passes.Open(text, w.Clock())
+	if !valid || !p.Portal || p.Opens != nil {
+		return nil
+	}
+	return &session{ID: p.ID, Pass: text, KeyID: p.Subject, Name: strings.TrimPrefix(p.Subject, "portal/"), Tenant: p.Tenant, Scopes: p.Scopes,
+		Ends: p.Ends, portal: true, framed: framed, look: p.Look, limited: p.Endpoints != nil}
+}
+
+// mayDo says whether a session is offered an action, by its path.
+func (v *visit) mayDo(path string) bool {
+	i := slices.IndexFunc(v.web.actions, func(a action) bool { return a.path == path })
+	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && path == "/endpoints/new")
 }

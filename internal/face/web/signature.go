@@ -7,16 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// signatureCheck is what became of computing an attempt's signature again.
-type signatureCheck struct {
-	Attempt  int
-	Sentence string
-	Facts    []fact
-	Body     string // that was signed, as text
-	Note     string // if Body is not all of it
-	Command  string
-}
-
 // check computes the signature of the shown attempt again if ?check names it. It costs the server a
 // transform and a few signatures, so the page alone does not ask.
 func (m *deliveryModel) check(v *visit, d *client.Delivery, event *client.Event) {

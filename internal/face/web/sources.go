@@ -215,15 +215,6 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	return out
 }
 
-// offerQuarantine says, where a person looks for refused requests, that they are not stored, and
-// offers to store later ones.
-func (v *visit) offerQuarantine(to *verdict, s *client.Source) {
-	if s.OnUnverified == grapnel.RejectUnverified && s.Refusals != nil {
-		to.Next += " Its refused requests are not stored. Quarantine stores those that cannot be verified and delivers none of them."
-		v.offer(to, "/sources/{id}/quarantine", s.ID, act{Label: "Quarantine unverified requests"})
-	}
-}
-
 func (m *sourceModel) describe(v *visit, s *client.Source) {
 	if o := s.Outbox; o != nil {
 		m.Provider.add("Outbox", o.Place, "Events since the start", count(o.Events), "Set aside", count(o.SetAside))

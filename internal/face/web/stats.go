@@ -12,37 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
-// statsModel says how well deliveries go, by one grouping.
-type statsModel struct {
-	Crumbs  []crumb
-	Verdict verdict
-	By      []savedView
-	Spans   []savedView
-	Figures []figure
-	Chart   *chart // of hours and days; nil: the rows have bars
-	Head    string // of the column of names
-	Hint    string // which groups the rows have
-	Rows    []statsRow
-	Reasons []statsReason
-	Empty   string
-	Teach   string
-}
-
-// statsSpan is a time that the page shows, up to now.
-type statsSpan struct {
-	since, name string
-	width       time.Duration
-}
-
-// grouping is one of the API, with the times for which its page stays small. The second is the
-// usual one.
-type grouping struct {
-	by, name, head string
-	spans          []statsSpan
-}
-
-const statsDay = 24 * time.Hour
-
 var (
 	sixHours   = statsSpan{"6h", "6 h", 6 * time.Hour}
 	oneDay     = statsSpan{"24h", "24 h", statsDay}
@@ -60,13 +29,6 @@ var (
 		{"day", "By day", "Day, UTC", []statsSpan{sevenDays, thirtyDays, ninetyDays}},
 	}
 )
-
-// statsState is the state of the page, which is in its address.
-type statsState struct {
-	grouping
-	span   statsSpan
-	narrow map[string]string // endpoint, type and tenant, as far as given
-}
 
 func (v *visit) statsState() statsState {
 	q := v.URL.Query()
@@ -105,18 +67,6 @@ func (v *visit) groups(s *statsState, by string) bool {
 		return !bound && s.narrow["tenant"] == "" && s.narrow["endpoint"] == ""
 	}
 	return true
-}
-
-// query is the page with another state.
-func (s *statsState) query(by, since string, more ...string) string {
-	q := url.Values{"by": {by}, "since": {since}}
-	for name, value := range s.narrow {
-		q.Set(name, value)
-	}
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
-	return "/stats?" + q.Encode()
 }
 
 func statistics(v *visit) (m statsModel, err error) {

@@ -3,7 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"html/template"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,21 +15,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/policy"
 )
-
-// statsRow is a group with its figures.
-type statsRow struct {
-	Name, Href                               string
-	Bar                                      template.HTML
-	Delivered, Dead, First, Each, P95, Fails string
-	Bad                                      bool
-	Why                                      string // where its reasons are
-}
-
-// statsReason is a class of failed attempts, or a reason for which deliveries ended.
-type statsReason struct {
-	Name, Href, Of, Count, Retried string
-	Bar                            template.HTML
-}
 
 // rows are the groups, or the reasons.
 func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
@@ -225,4 +210,18 @@ func within(d *policy.Duration) string {
 		return "–"
 	}
 	return took(time.Duration(*d))
+}
+
+const statsDay = 24 * time.Hour
+
+// query is the page with another state.
+func (s *statsState) query(by, since string, more ...string) string {
+	q := url.Values{"by": {by}, "since": {since}}
+	for name, value := range s.narrow {
+		q.Set(name, value)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return "/stats?" + q.Encode()
 }

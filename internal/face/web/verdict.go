@@ -10,9 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
-// piece is a part of a sentence; its tone says whether it is about trouble.
-type piece struct{ Text, Tone string }
-
 // said is a verdict of package words, without things to do about it.
 func said(v words.Verdict) (out verdict) {
 	for _, p := range v.Pieces {
@@ -22,28 +19,9 @@ func said(v words.Verdict) (out verdict) {
 	return out
 }
 
-// verdict is the answer that a page opens with: one sentence, what follows from it, a command to
-// copy where there is nothing yet, and at most three things to do about it.
-type verdict struct {
-	Pieces  []piece
-	Next    string
-	Command string
-	Acts    []act
-}
-
 // say answers with one sentence in a tone, and what follows from it.
 func (v *verdict) say(sentence, tone, next string) {
 	v.Pieces, v.Next = []piece{{sentence, tone}}, next
-}
-
-// act is a button: a link, or a form that posts to an action.
-type act struct {
-	Label string
-	Href  string // of a link
-	Post  string // of a form
-	Main  bool   // the one to press
-	Key   string // on the keyboard
-	Sure  string // a question before it is done; empty: none
 }
 
 // offer adds a button that does something to the thing with an id, if the session may press it.
@@ -101,4 +79,13 @@ func (v *visit) remedies(e *client.OverviewEndpoint) []act {
 		offer("Pause", "pause", "p")
 	}
 	return out.Acts
+}
+
+// offerQuarantine says, where a person looks for refused requests, that they are not stored, and
+// offers to store later ones.
+func (v *visit) offerQuarantine(to *verdict, s *client.Source) {
+	if s.OnUnverified == grapnel.RejectUnverified && s.Refusals != nil {
+		to.Next += " Its refused requests are not stored. Quarantine stores those that cannot be verified and delivers none of them."
+		v.offer(to, "/sources/{id}/quarantine", s.ID, act{Label: "Quarantine unverified requests"})
+	}
 }

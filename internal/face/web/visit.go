@@ -1,32 +1,25 @@
 package web
 
 import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+	"github.com/grapnelhq/grapnel/policy"
 )
-
-// visit is one request of a browser on its way to a page.
-type visit struct {
-	*http.Request
-	web     *web
-	rw      http.ResponseWriter
-	page    *page // nil: an action
-	session *session
-	client  *client.Client // calls the API with the session's key
-	answers *inProcess
-	place   place
-	now     time.Time
-	title   string          // of the browser's tab, if a builder knows a better one than its row
-	refusal *client.Error   // why the API refused the form that is drawn again
-	said    string          // what the next page says, in a frame
-	meant   *client.Meaning // of the bare word of the page's search
-	secret  *secretModel    // an action made a secret, which is shown in place of the next page
-}
 
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
@@ -122,16 +115,6 @@ func (v *visit) model() (any, error) {
 	return v.page.build(v)
 }
 
-// show answers with the page.
-func (v *visit) show(status int) {
-	model, err := v.model()
-	if err != nil {
-		v.fail(err)
-		return
-	}
-	v.draw(status, v.page.template, v.sheet(model, v.notice()))
-}
-
 // draw answers with a page within the layout.
 func (v *visit) draw(status int, template string, s sheet) {
 	text, err := v.web.draw(template, s)
@@ -179,3 +162,240 @@ func (v *visit) pass(to http.ResponseWriter, path string, query url.Values) erro
 	v.web.API.ServeHTTP(to, rq)
 	return nil
 }
+
+// failure is an error as people see it: what happened, what they can do, and where to look it up.
+type failure struct {
+	Status  int
+	Title   string
+	Detail  string
+	Fields  []client.Field
+	Help    string
+	Request string // id of the request, to find it in the server's log
+}
+
+func (f *failure) Error() string { return f.Title }
+
+// Heading is the title as a sentence.
+func (f *failure) Heading() string { return sentence(f.Title) }
+
+// refused is an error of this package's own.
+func refused(status int, title, help string) error {
+	return &failure{Status: status, Title: title, Help: help}
+}
+
+// helps says what a person can do about a code of the API.
+var helps = map[string]string{
+	"unauthenticated":               "Sign in again.",
+	"forbidden":                     "Sign in with a key that has this scope.",
+	string(grapnel.CodeNotFound):    "Check the address. Deleted things and those of another tenant look the same.",
+	string(grapnel.CodeConflict):    "Go back and look at the present state; another operator may have been quicker.",
+	string(grapnel.CodeInvalid):     "Change the fields named above and try again.",
+	string(grapnel.CodeMalformed):   "Change the search and try again.",
+	"rate_limited":                  "Wait a moment and try again.",
+	string(grapnel.CodeUnavailable): "Reload in a moment. Deliveries go on without this page.",
+	string(grapnel.CodeOverloaded):  "Reload in a moment. Deliveries go on without this page.",
+	string(grapnel.CodeStorageFull): "Make room on the disk. Events accepted before are stored and delivered.",
+}
+
+// fail answers with an error. Errors of the API keep its words and its request id.
+func (v *visit) fail(err error) {
+	f := v.failure(err)
+	if f == nil {
+		return
+	}
+	if f.Status == http.StatusSeeOther {
+		v.redirect(f.Title)
+		return
+	}
+	if f.Status == http.StatusUnauthorized && v.session != nil {
+		if v.web.home == "" {
+			v.web.setCookie(v.rw, v.Request, sessionCookie, "", -1)
+		}
+		v.toLogin()
+		return
+	}
+	s := v.bare(f.Title)
+	s.Model = f
+	if v.session != nil {
+		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
+	}
+	text, err := v.web.draw("failure.html", s)
+	if err != nil {
+		v.web.Log.Error("error page not drawn", slog.String("err", err.Error()))
+		http.Error(v.rw, f.Title, f.Status)
+		return
+	}
+	v.write(f.Status, text)
+}
+
+// failure turns an error into what a person reads; nil: the browser has left.
+func (v *visit) failure(err error) *failure {
+	var own *failure
+	var told *client.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case v.Context().Err() != nil && errors.Is(err, context.Canceled):
+		return nil
+	case errors.As(err, &told):
+		f := &failure{
+			Status: cmp.Or(told.Status, http.StatusUnprocessableEntity), Detail: sentence(told.Detail), Fields: told.Fields,
+			Help: helps[told.Code], Request: told.RequestID,
+		}
+		f.Title = cmp.Or(told.Title, http.StatusText(f.Status))
+		return f
+	}
+	v.web.Log.Error("page failed", slog.String("path", v.URL.Path), slog.String("err", err.Error()))
+	return &failure{Status: http.StatusInternalServerError, Title: "The page could not be drawn",
+		Help: "Reload it. If that does not help, look for \"page failed\" in the server's log."}
+}
+
+// orderOnce has the API make a delivery or an attempt, once however often the form is sent: what a
+// first click has delivered, a second one would deliver again. A page may have buttons for several
+// things, so each has a key of its own.
+func (v *visit) orderOnce(of, id, verb string, in any) (d client.Delivery, err error) {
+	once := v.PostForm.Get("once")
+	if once != "" {
+		once += "-" + id
+	}
+	err = v.client.PostOnce(v.Context(), of+url.PathEscape(id)+verb, once, in, &d)
+	return d, err
+}
+
+// once is the idempotency key of the forms of a page: one that is sent twice does its work once. A
+// form that is drawn again gets a new key, because the API keeps its refusal under the one before.
+func (v *visit) once() string {
+	if r := v.refusal; r != nil && (r.Status >= http.StatusInternalServerError || r.Code == string(grapnel.CodeInFlight)) {
+		return v.PostForm.Get("once") // the request may have been done, or is being done
+	}
+	var random [12]byte
+	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
+		return "" // two clicks are two requests then
+	}
+	return "dashboard-" + hex.EncodeToString(random[:])
+}
+
+func (v *visit) answer(status int, out any) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	v.rw.Header().Set("Content-Type", "application/json")
+	v.rw.WriteHeader(status)
+	_, _ = v.rw.Write(text) // the browser may have left
+}
+
+// policyLink leads to the policy that an endpoint names, if it is a preset.
+func (v *visit) policyLink(raw json.RawMessage) string {
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		return ""
+	}
+	if _, known := policy.Preset(name); !known {
+		return ""
+	}
+	return v.link("/policies/" + url.PathEscape(name))
+}
+
+// brand asks for the settings of the tenant's portal. A page without them is better than none.
+func (v *visit) brand() brand {
+	b := brand{Name: "Webhooks"}
+	if v.session == nil {
+		return b
+	}
+	b.Return, b.Ends = v.session.look.Return, v.at(v.session.Ends)
+	p, err := v.client.Portal(v.Context(), v.session.Tenant)
+	if err != nil {
+		return b
+	}
+	if p.Name != "" {
+		b.Name = p.Name
+	}
+	if logo.MatchString(p.Logo) {
+		b.Logo = template.URL(p.Logo) // a picture, by this pattern
+	}
+	if accent.MatchString(p.Accent) {
+		b.Accent = v.place.base + v.web.home + "/accent.css?c=" + p.Accent[1:]
+	}
+	return b
+}
+
+// ended answers a request without a session.
+func (v *visit) ended() {
+	v.web.setCookie(v.rw, v.Request, portalCookie, "", -1)
+	v.session = nil
+	v.fail(&failure{Status: http.StatusUnauthorized, Title: "This session has ended.",
+		Help: "Go back to where you came from and open the portal again."})
+}
+
+// teach is a hint with a command to copy. A portal has neither: its people have no command line.
+func (v *visit) teach(hint, command string) (string, string) {
+	if v.session.portal {
+		return "", ""
+	}
+	return hint, command
+}
+
+// leads says whether a path is one of the pages here: the portal has not all of the dashboard's.
+func (v *visit) leads(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return v.web.home == "" || slices.ContainsFunc(portalPages, func(p string) bool { return strings.HasPrefix(p, "/"+first) })
+}
+
+// entries are those of the navigation that lead to pages which the session may see.
+func (v *visit) entries(here string) []entry {
+	var all []entry
+	head := "" // of entries that are left out: the next one gets it
+	for _, e := range v.web.nav {
+		head = cmp.Or(e.Head, head)
+		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
+		if i >= 0 && v.session.May(v.web.pages[i].scope) {
+			e.Here, e.Path, e.Head, head = e.Name == here, v.link(e.Path), head, ""
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// bare is the sheet of a page without navigation.
+func (v *visit) bare(title string) sheet {
+	s := sheet{Title: title, Asks: asks["/deliveries"], Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
+		Here: v.here(), Once: v.once(),
+		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
+	s.Home = v.link("/")
+	if v.web.home != "" {
+		s.Home, s.Leave, s.Portal, s.Brand = v.link("/endpoints"), v.link("/leave"), v.asset("portal.css"), v.brand()
+		if v.session != nil {
+			s.Theme, s.Locale = cmp.Or(v.session.look.Theme, s.Theme), v.session.look.Locale
+		}
+	}
+	s.Lists = listFiles{v.asset("lists.css"), v.asset("lists.js"), v.asset("search.js")}
+	if v.session != nil {
+		s.Token = v.web.seals.token(v.session.ID)
+	}
+	return s
+}
+
+// asset is the address of a file.
+func (v *visit) asset(name string) string {
+	return v.place.base + "/assets/" + url.PathEscape(name) + "?" + v.web.assets.marks[name]
+}
+
+// typed is what the browser sent for an input, as a text of its kind.
+func (v *visit) typed(at *field) string {
+	switch at.Kind {
+	case kindTicks:
+		return strings.Join(v.PostForm[at.Name], " ")
+	case kindTick:
+		if v.PostForm.Get(at.Name) != "" {
+			return "true"
+		}
+		return "false"
+	}
+	return trimmed(v.PostForm.Get(at.Name))
+}
+
+func (v *visit) at(t time.Time) moment { return moment{t, v.now} }
+
+func sentence(text string) string { return words.Sentence(text) }

@@ -10,11 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
-// moment is an instant on a page: relative to now in the text, absolute on hover.
-type moment struct{ At, Now time.Time }
-
-func (v *visit) at(t time.Time) moment { return moment{t, v.now} }
-
 // atOr is an instant that may be missing.
 func (v *visit) atOr(t *time.Time) moment {
 	if t == nil {
@@ -66,7 +61,6 @@ func took(d time.Duration) string                        { return words.Took(d) 
 func count[N ~int | ~int64](n N) string                  { return words.Count(n) }
 func percent(part, whole int64) string                   { return words.Percent(part, whole) }
 func list(names []string) string                         { return words.List(names) }
-func sentence(text string) string                        { return words.Sentence(text) }
 func many[N ~int | ~int64](n N, one, more string) string { return words.Many(n, one, more) }
 
 // tally counts things, in the order in which they first came.
@@ -89,9 +83,6 @@ func (t *tally[T]) often() []T {
 	slices.SortStableFunc(t.order, func(a, b T) int { return t.n[b] - t.n[a] })
 	return t.order
 }
-
-// pill is a state: its colour, its sign and its word.
-type pill struct{ Tone, Word string }
 
 // The tones of states. Each has a colour and a sign in app.css.
 const (

@@ -13,8 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-const rawBytes = "verify the bytes as they come, before anything parses or decodes them"
-
 // largestUnpacked bounds what a packed body may become.
 const largestUnpacked = 16 << 20
 
@@ -201,3 +199,7 @@ func fromLatin1(body []byte) []byte {
 	}
 	return into
 }
+
+// undoings are the faults that can be undone, by kinds. An undoing returns an attempt for each form
+// of the fault.
+var undoings = []func(attempt) []attempt{headers, encodings, keys, bodies, addresses, contents}

@@ -21,7 +21,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -148,19 +147,6 @@ func form(object []byte) []byte {
 	}
 	return []byte(strings.Join(pairs, "&"))
 }
-
-// rendering is one request while it is made.
-type rendering struct {
-	now    time.Time
-	random io.Reader
-	names  map[string]any
-	values map[string]string // of names, once they are used
-	err    error
-}
-
-// filled is a part of a template that is filled in: a number ("#${amount}" has no quotes then), a
-// reference, or the pattern of a new id.
-var filled = regexp.MustCompile(`"#([^"]*\$\{[^"]*)"|\$\{([a-z_0-9]+?)([+-]\d+)?\}|\[([aAbBdhHu])(\d*)\]`)
 
 // expand fills in a text. escape is for values of references.
 func (r *rendering) expand(text string, escape func(string) string) string {

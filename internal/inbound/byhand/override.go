@@ -3,7 +3,10 @@ package byhand
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/canonical"
 )
@@ -90,4 +93,17 @@ func kindOf(value string) string {
 	default:
 		return "a number"
 	}
+}
+
+// filled is a part of a template that is filled in: a number ("#${amount}" has no quotes then), a
+// reference, or the pattern of a new id.
+var filled = regexp.MustCompile(`"#([^"]*\$\{[^"]*)"|\$\{([a-z_0-9]+?)([+-]\d+)?\}|\[([aAbBdhHu])(\d*)\]`)
+
+// rendering is one request while it is made.
+type rendering struct {
+	now    time.Time
+	random io.Reader
+	names  map[string]any
+	values map[string]string // of names, once they are used
+	err    error
 }

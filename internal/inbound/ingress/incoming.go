@@ -61,3 +61,14 @@ func (in *incoming) complaint() string {
 	}
 	return ""
 }
+
+// waits says whether a request lacks nothing but its source's secret.
+func (in *incoming) waits() bool {
+	failed := 0
+	for _, c := range in.checks {
+		if !c.Passed {
+			failed++
+		}
+	}
+	return failed == 1 && waited(in.checks)
+}

@@ -28,14 +28,6 @@ const (
 	failed outcome = "failed"
 )
 
-// metrics are the Receiver's metrics. The table of schemes and the list above bound their labels.
-type metrics struct {
-	requests *prometheus.CounterVec
-	// requests without proof that the provider sent them
-	signatures *prometheus.CounterVec
-	busy       prometheus.Collector
-}
-
 func newMetrics(recv *Receiver) *metrics {
 	m := &metrics{
 		signatures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_signature_failures_total",

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -17,17 +15,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Receiver receives requests. It is safe for concurrent use.
-type Receiver struct {
-	o       Options
-	sources sync.Map     // id → *source, of those that were asked for; see forget
-	fresh   atomic.Int64 // added to sources since forget looked at all of them
-	stayed  atomic.Int64 // sources that existed then
-	busy    *admission
-	metrics *metrics
-	far     *debts.Tenants // requests that have come from far
-}
 
 // mostFar is the number of tenants beyond which those without a debt are forgotten.
 const mostFar = 1024

@@ -2,28 +2,8 @@ package ingress
 
 import (
 	"net/http"
-	"sync"
 	"time"
 )
-
-// Refusals are the refused requests of a source. They are in the memory of this node, since its
-// start.
-type Refusals struct {
-	LastAt     time.Time // zero: nothing was refused
-	LastStatus int       // of the answer
-	LastReason string
-	LastHour   int // requests, to the minute
-	Unverified int // those of LastHour that could not be verified
-}
-
-// refusals counts by the minute, so a source needs the same memory for any number of senders.
-type refusals struct {
-	mu         sync.Mutex
-	last       Refusals // without its counts
-	minutes    [60]int
-	unverified [60]int // those that could not be verified
-	minute     int64   // since 1970, of the newest count
-}
 
 // add takes a refusal in.
 func (f *refusals) add(now time.Time, refused *Refusal) {

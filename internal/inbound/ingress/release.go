@@ -28,21 +28,6 @@ func Waits(s *grapnel.Source) bool {
 	return s.Outbox == nil && r != nil && r.MayWait() && len(s.Verify.Secrets) == 0
 }
 
-// waits says whether a request lacks nothing but its source's secret.
-func (in *incoming) waits() bool {
-	failed := 0
-	for _, c := range in.checks {
-		if !c.Passed {
-			failed++
-		}
-	}
-	return failed == 1 && waited(in.checks)
-}
-
-func waited(checks []grapnel.Check) bool {
-	return slices.Contains(checks, grapnel.Check{Text: scheme.WaitsForSecret})
-}
-
 // Released says what became of the requests that waited for a source's secret.
 type Released struct {
 	Events, Duplicates, Conflicts int

@@ -3,22 +3,10 @@ package queue
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// OtherQueues labels the metrics of all queues that have no label of their own.
-const OtherQueues = "other"
-
-// labels are the values of the label queue, by the queue's id. The first Bounds.Labels queues by
-// their ids, which are the oldest, have their names; all others share OtherQueues. So all nodes
-// give a queue the same label, and no number of queues makes more series than that.
-type labels struct {
-	mu sync.Mutex
-	of map[string]string
-}
 
 // Labels returns the label of each queue, as the queues are now.
 func (r *Broker) Labels() map[string]string {

@@ -3,8 +3,6 @@ package queue
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -12,71 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// line is a queue's waiting consumers. Its dispatcher runs while it has waiters.
-type line struct {
-	broker *Broker
-	queue  string
-	wake   chan struct{} // holds a token when a waiter has joined or a hint has come
-
-	hinted atomic.Bool // a delivery may be due that was not before
-
-	mu      sync.Mutex
-	waiting []*waiter // in order of arrival
-	came    int       // number of waiters ever
-	running bool      // there is a dispatcher
-	barred  bool      // a delivery was due for which every waiter holds too many leases
-	doubts  []string  // tokens of claims whose outcome is unknown
-	seen    map[string]time.Time
-	lookAt  time.Time // next read of the store for expired leases; zero: now
-	ageAt   time.Time // next read for deliveries older than max_age
-
-	aheadAt  time.Time // next read for deliveries that a clock that was ahead has planned
-	recalled int       // Broker.setBacks for which they are due
-}
-
-// waiter is one request for leases. Its tokens are drawn once; a claim that does not use them
-// leaves them for the next claim.
-type waiter struct {
-	number  int // the value of line.came when it joined
-	wants   []store.Want
-	once    bool // answer it after one claim, with or without leases
-	asked   bool // the store was asked and had nothing for it
-	claimed bool // a claim for it is on its way, and an answer may be
-	leaving bool // its consumer has disconnected; it stays listed until the claim is answered
-	reply   chan taken
-}
-
-// taken is the answer to a waiter.
-type taken struct {
-	leases []grapnel.Lease
-	err    error
-}
-
-// nudge has a running dispatcher ask the store again; a hint of new heads comes by Broker.Ready. It
-// never blocks.
-func (l *line) nudge() {
-	l.hinted.Store(true)
-	l.call()
-}
-
-// call wakes the dispatcher.
-func (l *line) call() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// unbar nudges the dispatcher if the waiters were at their lease limits, because a lease has ended.
-func (l *line) unbar() {
-	l.mu.Lock()
-	barred := l.barred
-	l.mu.Unlock()
-	if barred {
-		l.nudge()
-	}
-}
 
 // join appends a waiter to the line; false: Run has ended.
 func (l *line) join(w *waiter) bool {
@@ -380,4 +313,15 @@ func (r *Broker) Release(leases []grapnel.Lease) {
 		}
 		backoff.Wait(nil, backoff.Store.After(try))
 	}
+}
+
+// begin starts a line's dispatcher; false: Run has ended.
+func (r *Broker) begin(l *line) bool {
+	r.door.Lock()
+	defer r.door.Unlock()
+	if r.ctx.Err() != nil {
+		return false
+	}
+	r.work.Go(func() { l.dispatch(r.ctx) })
+	return true
 }

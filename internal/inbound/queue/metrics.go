@@ -6,17 +6,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the metrics of the package. The label queue is bounded (labels).
-type metrics struct {
-	leases   prometheus.Counter
-	settled  *prometheus.CounterVec
-	held     prometheus.Histogram
-	stale    prometheus.Counter
-	returned prometheus.Counter
-	lag      prometheus.Histogram
-	waiting  prometheus.Gauge
-}
-
 func newMetrics() *metrics {
 	m := &metrics{
 		leases: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_granted_total",
@@ -68,3 +57,6 @@ func (r *Broker) Collectors() []prometheus.Collector {
 	m := r.metrics
 	return []prometheus.Collector{m.leases, m.settled, m.held, m.stale, m.returned, m.lag, m.waiting}
 }
+
+// OtherQueues labels the metrics of all queues that have no label of their own.
+const OtherQueues = "other"

@@ -32,32 +32,13 @@ import (
 	"crypto/rand"
 	"io"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
-	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Engine is the part of the engine that queues need.
-type Engine interface {
-	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
-	Queues(scope store.Scope) []grapnel.Endpoint
-	Settle(ctx context.Context, changes []core.Change) ([]store.Changed, error)
-}
-
-// Store is the part of a store that queues need.
-type Store interface {
-	store.Leases
-	IDs() *grapnel.IDs
-	Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error)
-	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
-	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
-}
 
 // Options configure a Broker. Engine, Store and Log are required.
 type Options struct {
@@ -70,35 +51,6 @@ type Options struct {
 	Random io.Reader        // source of tokens, safe for concurrent use; nil: crypto/rand
 	// lists the consumers that other nodes have seen at a queue; nil: there are no other nodes
 	Elsewhere func(queue string) []grapnel.Consumer
-}
-
-// Broker serves the queues of one process.
-type Broker struct {
-	bounds  Bounds
-	engine  Engine
-	store   Store
-	log     *slog.Logger
-	now     func() time.Time
-	random  io.Reader
-	metrics *metrics
-	granted *granted
-	traces  *trace.Tracer
-	labels  labels
-
-	elsewhere func(queue string) []grapnel.Consumer
-
-	mu       sync.RWMutex
-	lines    map[string]*line // by the queue's id. Lock order: mu before a line's
-	swept    time.Time        // begin of the last sweep
-	failures int              // sweeps in a row that failed for some queue; only for Sweep
-	setBacks int              // times that the clock was set back by more than an hour, and the start
-
-	door  sync.Mutex // held to start a dispatcher, and to stop starting them
-	ctx   context.Context
-	close context.CancelFunc
-	work  sync.WaitGroup // dispatchers
-
-	unclaimed atomic.Int64 // claims in a row that failed, of all queues
 }
 
 // Message is an event with the lease that lets its consumer settle it.
@@ -122,17 +74,6 @@ func New(o Options) *Broker {
 	r.now = func() time.Time { return now().Round(0) }
 	r.ctx, r.close = context.WithCancel(context.Background())
 	return r
-}
-
-// Run sweeps until ctx ends. Then it answers every waiter with no lease and stops claiming; leases
-// can still be settled. It returns when every dispatcher has returned.
-func (r *Broker) Run(ctx context.Context) {
-	r.sweepUntil(ctx)
-	// begin checks r.ctx under the same lock, so no dispatcher starts from here on.
-	r.door.Lock()
-	r.close()
-	r.door.Unlock()
-	r.work.Wait()
 }
 
 // Ready hints that a queue may have a due delivery. It never blocks.
@@ -162,17 +103,6 @@ func (r *Broker) line(queue string) *line {
 	return l
 }
 
-// begin starts a line's dispatcher; false: Run has ended.
-func (r *Broker) begin(l *line) bool {
-	r.door.Lock()
-	defer r.door.Unlock()
-	if r.ctx.Err() != nil {
-		return false
-	}
-	r.work.Go(func() { l.dispatch(r.ctx) })
-	return true
-}
-
 // active says whether a queue leases deliveries now.
 func active(ep *grapnel.Endpoint) bool {
 	return ep.Queue != nil && ep.Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero()
@@ -182,4 +112,11 @@ func active(ep *grapnel.Endpoint) bool {
 type Waiting struct {
 	store.Head
 	Event *grapnel.Event // nil: the event is damaged
+}
+
+// nudge has a running dispatcher ask the store again; a hint of new heads comes by Broker.Ready. It
+// never blocks.
+func (l *line) nudge() {
+	l.hinted.Store(true)
+	l.call()
 }

@@ -14,16 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Verdict is a consumer's result for a delivery.
-type Verdict string
-
-// The verdicts.
-const (
-	Ack    Verdict = "ack"    // the message is processed
-	Nack   Verdict = "nack"   // lease it again later
-	Reject Verdict = "reject" // another attempt would not help
-)
-
 // Answer is a consumer's answer to a lease.
 type Answer struct {
 	Verdict  Verdict
@@ -259,4 +249,25 @@ func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	}
 	r.line(ep.ID).unbar()
 	return ended
+}
+
+// unbar nudges the dispatcher if the waiters were at their lease limits, because a lease has ended.
+func (l *line) unbar() {
+	l.mu.Lock()
+	barred := l.barred
+	l.mu.Unlock()
+	if barred {
+		l.nudge()
+	}
+}
+
+// expect has the sweep read the store when the first of some leases expires.
+func (l *line) expect(leases []grapnel.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range leases {
+		if leases[i].Until.Before(l.lookAt) {
+			l.lookAt = leases[i].Until
+		}
+	}
 }

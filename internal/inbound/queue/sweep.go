@@ -72,17 +72,6 @@ func (r *Broker) tidy() {
 	}
 }
 
-// expect has the sweep read the store when the first of some leases expires.
-func (l *line) expect(leases []grapnel.Lease) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range leases {
-		if leases[i].Until.Before(l.lookAt) {
-			l.lookAt = leases[i].Until
-		}
-	}
-}
-
 // due says whether a time has come, and moves it on.
 func due(at *time.Time, now time.Time, every time.Duration) bool {
 	if backoff.Early(now, *at, every) {

@@ -37,3 +37,10 @@ func (r *Broker) ended(s trace.Span, by Verdict, held time.Duration) {
 	}
 	r.traces.Record(s)
 }
+
+// The verdicts.
+const (
+	Ack    Verdict = "ack"    // the message is processed
+	Nack   Verdict = "nack"   // lease it again later
+	Reject Verdict = "reject" // another attempt would not help
+)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,19 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
-
-// courier moves the events of one source. Its goroutine is run.
-type courier struct {
-	runner *Runner
-	source grapnel.Source
-	stop   context.CancelFunc
-	// of run's goroutine
-	aside int                 // rows of the last look that were set aside
-	given map[[2]int64]string // ids of rows that were set aside and are not removed yet
-
-	mu  sync.Mutex
-	now Status
-}
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
 	return &courier{runner: r, source: s, given: map[[2]int64]string{}, now: Status{State: Connecting, Since: r.o.Now()}}

@@ -2,19 +2,10 @@ package relay
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The outcomes of a row, as count counts them.
-const (
-	accepted = "accepted"
-	repeated = "duplicate"
-	aside    = "set_aside"
-)
-
 func newEvents() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
 		Help: "Events read from outboxes, by outcome."}, []string{"outcome"})
 }
-
-func (r *Runner) count(outcome string) { r.events.WithLabelValues(outcome).Inc() }
 
 // Metrics are the runner's metrics, as prometheus collects them. There is one lag for each source
 // with an outbox.

@@ -31,10 +31,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
@@ -42,44 +39,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Engine is the part of the engine that the relay needs.
-type Engine interface {
-	// Sources returns those in scope.
-	Sources(scope store.Scope) []grapnel.Source
-	// Publish commits events with their deliveries.
-	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
-}
-
-// Shelf stores rows that cannot become an event.
-type Shelf interface {
-	SetAside(ctx context.Context, a grapnel.Aside) error
-}
-
-// Options are the parts and settings of a runner. Engine and Store are required.
-type Options struct {
-	Bounds   Bounds // inside this package; zero: their defaults
-	Engine   Engine
-	Store    Shelf
-	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
-	Log      *slog.Logger     // nil: nothing is logged
-	Now      func() time.Time // nil: time.Now
-	Random   func() float64   // from 0 to 1, for pauses; nil: math/rand's
-
-	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests inject faults
-}
-
 // DefaultMaxEvent is the limit of an event's data if Options set none.
 const DefaultMaxEvent = 256 << 10
-
-// Runner owns the relays of one process.
-type Runner struct {
-	o      Options
-	events *prometheus.CounterVec
-
-	mu       sync.Mutex
-	couriers map[string]*courier // by source
-	work     sync.WaitGroup
-}
 
 // New makes a runner. Nothing moves before Run.
 func New(o Options) *Runner {

@@ -2,9 +2,6 @@ package relay
 
 import "time"
 
-// State is the activity of a courier.
-type State string
-
 // The states.
 const (
 	Connecting State = "connecting" // for the first time
@@ -13,19 +10,6 @@ const (
 	Held       State = "held"       // storing its events fails at the moment
 	Away       State = "away"       // the producer's database cannot be used
 )
-
-// Status is how the relay of a source is doing.
-type Status struct {
-	State  State
-	Since  time.Time
-	Detail string // why, where it is not well
-	// age of the oldest committed event; an upper bound while the database is unreachable
-	Lag     time.Duration
-	SeenAt  time.Time // when it was looked at last; zero: never
-	MovedAt time.Time // when something was carried last; zero: never since the start
-	Moved   int64     // events since the start
-	Aside   int64     // of those, set aside
-}
 
 func (c *courier) status() Status {
 	c.mu.Lock()
@@ -87,3 +71,12 @@ func (c *courier) moved(p page, at time.Time) {
 		c.now.Lag = 0
 	}
 }
+
+// The outcomes of a row, as count counts them.
+const (
+	accepted = "accepted"
+	repeated = "duplicate"
+	aside    = "set_aside"
+)
+
+func (r *Runner) count(outcome string) { r.events.WithLabelValues(outcome).Inc() }

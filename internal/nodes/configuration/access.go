@@ -2,24 +2,10 @@ package configuration
 
 import (
 	"context"
-	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 )
-
-// sessions are the calls in progress that end when their key loses the right to make them. None is
-// missed: adopt publishes a configuration and then reads the list, and WhileKey adds a session to
-// the list and then reads the current configuration.
-type sessions struct {
-	mu  sync.Mutex
-	all map[*session]struct{}
-}
-
-type session struct {
-	valid func(*Snapshot) bool
-	end   context.CancelFunc
-}
 
 // WhileKey returns a context that also ends when the configuration has no key with the hash for
 // which may is true. It ends before the change of the key is answered. The caller has to call the

@@ -4,22 +4,10 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/match"
 )
-
-// routes find the endpoints that want an event. They are prepared at the first event, so a series
-// of changes without events prepares nothing.
-type routes struct {
-	before    *match.Router // of an earlier configuration, whose filters are compiled
-	endpoints []*Placed
-	broken    func(error)
-	once      sync.Once
-	ready     atomic.Pointer[match.Router]
-	audiences func() map[string]*audience // by tenant: the subscribers of operational events
-}
 
 // next returns the routes of a later configuration.
 func (r *routes) next(c *Snapshot) *routes {
@@ -49,13 +37,6 @@ func (r *routes) router() *match.Router {
 	})
 	return r.ready.Load()
 }
-
-// operational are the types of operational events that outcomes cause.
-var operational = [...]string{grapnel.EventDeliveryFailed, grapnel.EventEndpointFailing, grapnel.EventEndpointRecovered}
-
-// audience has the subscribers of each type in operational within a tenant. Two are enough to know
-// whether there is one besides the endpoint that an event is about.
-type audience [len(operational)]struct{ one, another string }
 
 // audiences finds the audience of every tenant that has one. It reads subscriptions only; filters
 // run when there is an event.

@@ -11,29 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Snapshot is the whole configuration at one version. It never changes: a change makes the next
-// one, which copies a list instead of reading and decoding everything again.
-type Snapshot struct {
-	Version   int64
-	Newest    int64     // row id of the newest delivery when the snapshot was made
-	endpoints []*Placed // sorted by id; deleted ones are included until they are removed
-	sources   []grapnel.Source
-	policies  []grapnel.NamedPolicy
-	types     []grapnel.EventType
-	checked   checked // those of types that are compared with their schemas
-	keys      []grapnel.Key
-	byHash    map[[32]byte]int // into keys
-	routes    *routes
-	queues    int // endpoints that are queues
-}
-
-// Placed is an endpoint, ready for use. It never changes and is shared by all snapshots in which it
-// is the same. So one change among thousands of endpoints copies only their pointers.
-type Placed struct {
-	grapnel.Endpoint              // its policy is resolved
-	Target           store.Target // the delivery that an event creates for it
-}
-
 // replaced returns the configuration that was read as a whole. Unchanged parts keep their
 // preparation.
 func (c *Snapshot) replaced(by store.Config) *Snapshot {
@@ -327,4 +304,22 @@ func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b 
 		}
 	}
 	return targets, err
+}
+
+// setTypes replaces the event types.
+func (c *Snapshot) setTypes(types []grapnel.EventType) {
+	c.types, c.checked = types, nil
+	for i := range types {
+		t := &types[i]
+		if t.Check == grapnel.CheckOff || len(t.Versions) == 0 {
+			continue
+		}
+		if c.checked == nil {
+			c.checked = checked{}
+		}
+		if c.checked[t.Tenant] == nil {
+			c.checked[t.Tenant] = map[string]*grapnel.EventType{}
+		}
+		c.checked[t.Tenant][t.Name] = t
+	}
 }

@@ -5,27 +5,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// checked are the event types whose events are compared with their schemas, by tenant and name.
-type checked map[string]map[string]*grapnel.EventType
-
-// setTypes replaces the event types.
-func (c *Snapshot) setTypes(types []grapnel.EventType) {
-	c.types, c.checked = types, nil
-	for i := range types {
-		t := &types[i]
-		if t.Check == grapnel.CheckOff || len(t.Versions) == 0 {
-			continue
-		}
-		if c.checked == nil {
-			c.checked = checked{}
-		}
-		if c.checked[t.Tenant] == nil {
-			c.checked[t.Tenant] = map[string]*grapnel.EventType{}
-		}
-		c.checked[t.Tenant][t.Name] = t
-	}
-}
-
 // Checks says whether the data of any event are compared with a schema.
 func (c *Snapshot) Checks() bool { return len(c.checked) > 0 }
 
@@ -33,8 +12,6 @@ func (c *Snapshot) Checks() bool { return len(c.checked) > 0 }
 func (c *Snapshot) Checked(ev *grapnel.Event) *grapnel.EventType {
 	return c.checked[ev.Tenant][ev.Type]
 }
-
-func typeID(t *grapnel.EventType) string { return t.ID }
 
 // EventTypes returns the event types in scope, sorted by id.
 func (b *Book) EventTypes(scope store.Scope) []grapnel.EventType {

@@ -50,17 +50,6 @@ func (s *Shards) Confirm(ctx context.Context) error {
 	}
 }
 
-// inquiry is one question to all other nodes, shared by all changes that wait for it. A change
-// joins the inquiry that has not begun (nextInquiry), so an inquiry begins after its changes were
-// committed. A node that answers it has therefore applied them all.
-type inquiry struct {
-	done chan struct{}   // closed when the other fields are set
-	know map[string]bool // nodes that have answered
-	// nodes that own shards or were live within a lease, read after the inquiry began
-	acting []store.Node
-	err    error // of reading acting
-}
-
 // nextInquiry returns the inquiry that has not begun.
 func (s *Shards) nextInquiry() *inquiry {
 	s.mu.Lock()

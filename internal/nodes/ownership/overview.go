@@ -2,23 +2,12 @@ package ownership
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Nodes are listed for a while after they were last seen, so that an operator finds a node that is
-// gone.
-const rememberNodes = time.Hour
-
-// presence is the time within which a node has to update its row to count as live.
-func (s *Shards) presence() time.Duration { return s.cluster.Lease / 2 }
-
-// renewal is the age at which a lease is renewed.
-func (s *Shards) renewal() time.Duration { return s.cluster.Lease / 3 }
 
 // Reaches returns an error while this node does not do its part: before it has reached the shared
 // store, and after it could not reach it for the length of a lease, because by then it owns

@@ -12,17 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Peers sends to the other nodes, by their addresses. A question to a node that cannot be reached
-// fails; a hint to it is lost.
-type Peers interface {
-	Hint(address string, heads []store.Head, queues []string) // must not block
-	Order(ctx context.Context, address string, o store.Order) error
-	Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error)
-	Open(ctx context.Context, address string) ([]string, error)
-	Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error)
-	CatchUp(ctx context.Context, address string) error
-}
-
 // Others returns the addresses of the other live nodes.
 func (s *Shards) Others() []string {
 	s.mu.RLock()

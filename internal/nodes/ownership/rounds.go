@@ -92,13 +92,6 @@ func (s *Shards) leavesAll() bool {
 	}
 }
 
-// standsStill says whether one of the loops is stalled.
-func (s *Shards) standsStill() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.stalled != ""
-}
-
 // patience is the time limit of a round.
 func (s *Shards) patience() time.Duration {
 	s.mu.RLock()
@@ -140,19 +133,6 @@ func (s *Shards) renew(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// owned returns the shards that this node owns, or those that kind accepts.
-func (s *Shards) owned(kind func(int, *holding) bool) []store.Owned {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var all []store.Owned
-	for n, h := range s.held {
-		if kind == nil || kind(n, h) {
-			all = append(all, store.Owned{Shard: n, Epoch: h.epoch})
-		}
-	}
-	return all
 }
 
 // look reads the live nodes and the owners of all shards.
@@ -334,3 +314,7 @@ func (s *Shards) begin(ctx context.Context, got []store.Owned, asked moment) err
 	s.log.Info("shards taken", "taken", len(got), "held", s.Share())
 	return nil
 }
+
+// Nodes are listed for a while after they were last seen, so that an operator finds a node that is
+// gone.
+const rememberNodes = time.Hour

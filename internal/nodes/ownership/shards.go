@@ -15,118 +15,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Options name the nodes that share a store, and this one.
-type Options struct {
-	Ownership store.Ownership
-	Node      store.Node    // this one; its ID is new at each start
-	Lease     time.Duration // of shards; 15 s
-	Peers     Peers
-	Steady    func() time.Duration // a clock that cannot be set, always > 0; nil: the process's
-	Bounds    Bounds
-}
-
-// Bounds are the sizes and time limits of this package; see package bounds.
-type Bounds struct {
-	// between two reads of deliveries that other nodes have accepted
-	FreshEvery time.Duration `bound:"250ms" tiny:"50ms"`
-	FreshPage  int           `bound:"1000"` // heads in one such read
-	// reads, after which those since as many reads before are repeated
-	FreshBack int           `bound:"8"`
-	AskWithin time.Duration `bound:"2s" tiny:"500ms"` // for another node to answer a question
-	Move      time.Duration `bound:"4s" tiny:"500ms"` // for which an order waits while its endpoint moves
-	// a read of the loops may take this part of a lease
-	Parts int `bound:"3" least:"3"`
-}
-
-// Env is the part of the engine that shards need. Between runs a function between two steps of the
-// core and returns once it has run; only that function may call Leave and Configure.
-type Env struct {
-	Now      func() time.Time
-	Log      *slog.Logger
-	Over     <-chan struct{} // closed when the engine has ended
-	Sending  context.Context // of all attempts
-	Watchdog *Watchdog
-
-	Between   func(ctx context.Context, do func()) error
-	Leave     func(endpoint string)
-	Configure func(ep *grapnel.Endpoint, newest int64, st store.Standing)
-
-	Endpoints func() iter.Seq[*grapnel.Endpoint]
-	CatchUp   func(ctx context.Context) error          // reads changes of the configuration
-	Applied   func() int64                             // version of the configuration that CatchUp applied
-	Newest    func(ctx context.Context) (int64, error) // row id of the newest delivery
-	Standings func(ctx context.Context) (map[string]store.Standing, error)
-	Operate   func(ctx context.Context, o store.Order) error
-	Accepted  func(heads []store.Head) // by other nodes, in this node's shards
-}
-
 // leaseMargin is the time before the end of its lease at which a node treats it as expired.
 const leaseMargin = time.Second
-
-// Shards are the endpoints that this node decides about. Every node applies the same hash (wanted)
-// to the list of live nodes, so all agree on one owner for each shard without talking to each
-// other. A node releases a shard that it should not own once nothing of it is in flight, and
-// acquires unowned shards that it should. The store guarantees that a shard has one owner.
-//
-// Two clocks judge a lease. The store's says when others may take a shard. The node itself counts
-// from before it asked, by a clock that cannot be set back, and stops a second earlier: attempts
-// are cancelled, and none starts. A write after that is refused by the store.
-//
-// Held shards are changed between two steps of the core only; other goroutines read them.
-//
-// A nil *Shards is a node that does not share its store: it owns every endpoint.
-type Shards struct {
-	env     Env
-	log     *slog.Logger
-	cluster Options
-	bounds  Bounds
-	// shards that were not released: the lease ended, or another node had them
-	lost atomic.Int64
-	done chan struct{} // closed when keep has returned
-
-	drains chan struct{} // closed by Drain
-
-	mu      sync.RWMutex
-	held    map[int]*holding
-	stalled string // name of the stalled loop; empty: none
-
-	nodes   []store.Node  // live nodes, as of the last look
-	there   []store.Shard // all shards, as of the last look
-	reached moment        // end of the last round that did everything
-	// start of the last round that updated this node's row and then read the configuration; see
-	// Current
-	current moment
-	joined  chan struct{} // closed by the first of these
-	looked  moment        // used by keep alone
-	renewed moment        // used by keep alone
-
-	next      *inquiry      // the one that has not begun and has a waiting caller; nil: none
-	inquiring chan struct{} // holds a token while an inquiry runs
-
-	watching, keeping *Pulse
-}
-
-// holding is a shard that this node owns.
-type holding struct {
-	epoch int64
-	until moment // the lease counts as expired then
-	// not nil: the shard is being released; the endpoints that the core has not left yet
-	leaving map[string]bool
-	alive   context.Context // of its attempts
-	cut     context.CancelFunc
-}
 
 // New makes the shards of a node; none is held before Run. Without options it returns nil: the node
 // is alone.
@@ -143,18 +40,6 @@ func New(o *Options, env Env) *Shards {
 	env.Watchdog.steady = s.cluster.Steady
 	s.watching, s.keeping = env.Watchdog.Pulse("watch"), env.Watchdog.Pulse("keep")
 	return s
-}
-
-// Run takes, renews and releases shards until the engine stops.
-func (s *Shards) Run() {
-	if s == nil {
-		return
-	}
-	var loops sync.WaitGroup
-	loops.Go(s.keep)
-	loops.Go(s.guard)
-	loops.Go(s.watch)
-	loops.Wait()
 }
 
 // Has says whether this node owns an endpoint and is not releasing it. A node that stood still for
@@ -340,4 +225,30 @@ func (s *Shards) Close() {
 	if err := errors.Join(s.cluster.Ownership.Release(ctx, me, s.owned(nil)), s.cluster.Ownership.Leave(ctx, me)); err != nil {
 		s.log.Warn("releasing shards failed; other nodes take them when their leases expire", "err", err)
 	}
+}
+
+// presence is the time within which a node has to update its row to count as live.
+func (s *Shards) presence() time.Duration { return s.cluster.Lease / 2 }
+
+// renewal is the age at which a lease is renewed.
+func (s *Shards) renewal() time.Duration { return s.cluster.Lease / 3 }
+
+// standsStill says whether one of the loops is stalled.
+func (s *Shards) standsStill() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.stalled != ""
+}
+
+// owned returns the shards that this node owns, or those that kind accepts.
+func (s *Shards) owned(kind func(int, *holding) bool) []store.Owned {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []store.Owned
+	for n, h := range s.held {
+		if kind == nil || kind(n, h) {
+			all = append(all, store.Owned{Shard: n, Epoch: h.epoch})
+		}
+	}
+	return all
 }

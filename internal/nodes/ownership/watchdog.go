@@ -2,17 +2,8 @@ package ownership
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 )
-
-// moment is one instant by two clocks. The wall clock can be set; the steady one cannot, but stops
-// while the machine is suspended. A lease has expired when either clock says so: setting the wall
-// clock forward loses a lease, and setting it back prolongs none.
-type moment struct {
-	wall   time.Time
-	steady time.Duration
-}
 
 func (m moment) add(d time.Duration) moment { return moment{m.wall.Add(d), m.steady + d} }
 
@@ -40,19 +31,6 @@ func steadily() func() time.Duration {
 
 // now is the current moment by both clocks.
 func (s *Shards) now() moment { return moment{s.env.Now(), s.cluster.Steady()} }
-
-// Watchdog watches the loops that deliveries depend on. On a node that is alone it watches nothing.
-type Watchdog struct {
-	steady func() time.Duration // nil: not watched
-	pulses []*Pulse             // complete before Run
-}
-
-// Pulse records the start of a loop's current piece of work.
-type Pulse struct {
-	dog  *Watchdog
-	loop string
-	busy atomic.Int64 // by the steady clock; 0: idle
-}
 
 // Pulse makes the pulse of a loop.
 func (w *Watchdog) Pulse(loop string) *Pulse {

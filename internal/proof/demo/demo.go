@@ -18,23 +18,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/sign"
 )
 
 const maxBody = 1 << 20
-
-// Receipt is one request that a receiver got.
-type Receipt struct {
-	Receiver string
-	EventID  string
-	Attempt  string
-	Body     string
-	Status   int    // of the receiver's answer
-	Why      string // the reason for an answer other than 2xx
-}
 
 // maxShown is the length of a body that one line shows.
 const maxShown = 120
@@ -48,21 +37,6 @@ func (r Receipt) String() string {
 		return fmt.Sprintf("%-7s got %s, attempt %s: %s", r.Receiver, r.EventID, r.Attempt, body)
 	}
 	return fmt.Sprintf("%-7s answered %d to %s, attempt %s: %s", r.Receiver, r.Status, r.EventID, r.Attempt, r.Why)
-}
-
-// Receivers are the three of them behind one listener.
-type Receivers struct {
-	listener net.Listener
-	http     *http.Server
-	tell     func(Receipt)
-	done     chan struct{}
-	// receiver → id of its endpoint; Install writes it before the story reads it
-	endpoints map[string]string
-
-	mu        sync.Mutex
-	verifiers map[string]*sign.Verifier
-	flaky     flaky
-	ledger    ledger
 }
 
 // Open starts the receivers on a free port of loopback. tell is called for every request, by

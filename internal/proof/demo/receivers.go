@@ -23,14 +23,6 @@ type answer struct {
 
 var accepted = answer{status: http.StatusOK}
 
-// flaky refuses the first of every three new events twice before it accepts it, so that retries can
-// be watched. While it is down it refuses everything. Its fields belong to the mutex of Receivers.
-type flaky struct {
-	down     bool
-	arrivals int            // new events while it is up
-	refusals map[string]int // event → how many times it will still be refused
-}
-
 func newFlaky() flaky { return flaky{refusals: map[string]int{}} }
 
 func (f *flaky) take(event string) answer {
@@ -54,24 +46,6 @@ func (f *flaky) take(event string) answer {
 	}
 	f.refusals[event] = left - 1
 	return answer{http.StatusServiceUnavailable, "it is flaky; watch the retry"}
-}
-
-// ledger books payments and has two bugs. It refuses those in yen until Fix. And of every three it
-// books the first one and then fails before it has answered, so the event comes again: it is booked
-// once all the same, because the ledger remembers which events it has booked. Its fields belong to
-// the mutex of Receivers.
-type ledger struct {
-	fixed bool
-	Count
-	booked map[string]bool
-}
-
-// Count has the requests that the ledger got, and their effects.
-type Count struct {
-	Requests int // verified, and in an accepted currency
-	Events   int // different ones among them
-	Effects  int // payments in the ledger
-	Naive    int // payments that a ledger without a memory would have
 }
 
 func newLedger() ledger { return ledger{booked: map[string]bool{}} }

@@ -50,42 +50,9 @@ func RunCluster(o Options) ClusterOutcome {
 	}
 }
 
-// cluster is the state of one run.
-type cluster struct {
-	stage
-	lease   time.Duration
-	shards  *shardBook
-	plan    troubles
-	slots   []*slot
-	targets []*receiving
-	events  []*published
-	pauses  int
-	late    int
-}
-
-// slot is a machine on which nodes live, one after the other.
-type slot struct {
-	name   string
-	skew   time.Duration
-	cut    bool          // the store is unreachable from here
-	cutAt  time.Duration // start of the cut
-	cutEnd time.Duration
-	deaf   bool // reaches only the store
-	lives  int
-	slept  time.Duration // total time for which the machine was suspended: its monotonic clock is behind by this much
-	member *member       // nil: it is down
-}
-
-// troubles are the faults that a seed enables, each with a probability.
-type troubles struct {
-	crash, stop, pause, cut                          float64
-	storeError, storeUnknown, slow                   float64
-	hintLost, hintDouble, hintLate, loadLate, peer   float64
-	receiverDown, receiverSlow, answerLost, operator float64
-}
-
 func newCluster(o Options) *cluster {
 	c := &cluster{stage: newStage(o, 0x6e_6f64_6573)}
+	c.restart = c.start
 	c.lease = c.between(8*time.Second, 15*time.Second)
 	c.plan = troubles{
 		crash: c.maybe(), stop: c.maybe(), pause: c.maybe(), cut: c.maybe(),
@@ -119,17 +86,6 @@ func (c *cluster) setUp() {
 	c.every(5*time.Second, c.plan.operator, c.operate)
 }
 
-func (c *cluster) anywhere() *slot    { return c.slots[c.rand.IntN(len(c.slots))] }
-func (c *cluster) anyone() *receiving { return c.targets[c.rand.IntN(len(c.targets))] }
-
-// someone is a random node that takes calls; nil: none does.
-func (c *cluster) someone() *member {
-	if s := c.anywhere(); s.member != nil && !s.member.draining && !s.deaf {
-		return s.member
-	}
-	return nil
-}
-
 // crash kills a node. Later another one starts in its slot; it owns no shard yet.
 func (c *cluster) crash(s *slot) {
 	if s.member == nil {
@@ -146,15 +102,6 @@ func (c *cluster) crash(s *slot) {
 	c.agenda.in(down, func() { c.start(s) })
 }
 
-// gone ends a node's life.
-func (c *cluster) gone(s *slot) {
-	s.member.gone = true
-	for _, t := range c.targets {
-		t.hangUp(s.member)
-	}
-	s.member = nil
-}
-
 // stop stops a node as an operator would.
 func (c *cluster) stop(s *slot) {
 	if s.member == nil || s.member.draining {
@@ -163,52 +110,6 @@ func (c *cluster) stop(s *slot) {
 	c.trace("%s is stopped", s.name)
 	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.CleanStop, Node: s.name, Start: c.agenda.now, End: c.agenda.now})
 	s.member.drain()
-}
-
-// pause freezes a node: it carries out its earlier decisions when it resumes, and reads waiting
-// messages then. Every other time its machine is suspended.
-func (c *cluster) pause(s *slot) {
-	m := s.member
-	if m == nil || m.frozen > c.agenda.now {
-		return
-	}
-	d := c.between(10*time.Millisecond, 2*c.lease)
-	m.frozen = c.agenda.now + d
-	if d%2 == 0 {
-		s.slept += d
-	}
-	m.trouble(m.frozen)
-	c.pauses++
-	c.trace("%s stands still for %v", s.name, d)
-	since, long, cut := c.agenda.now, d > 2*time.Second, s.cutAt > 0 && c.agenda.now < s.cutEnd+5*time.Second
-	if long && cut {
-		since = s.cutAt // changes that could not be recorded since then are still not recorded
-	}
-	if long || cut { // others cost nothing: the node renews its leases long before they expire
-		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: since, End: m.frozen})
-	}
-}
-
-// cutOff keeps a node from the store. It has to stop by its own clock.
-func (c *cluster) cutOff(s *slot) {
-	if s.cut {
-		return
-	}
-	d := c.between(10*time.Millisecond, 3*c.lease)
-	if s.cut = true; s.cutEnd == 0 || c.agenda.now > s.cutEnd+5*time.Second {
-		s.cutAt = c.agenda.now // else changes that could not be recorded the last time may still not be
-	}
-	s.cutEnd = c.agenda.now + d
-	c.trace("%s cannot reach the store for %v", s.name, d)
-	if s.member != nil {
-		s.member.trouble(c.agenda.now)
-	}
-	c.agenda.in(d, func() {
-		s.cut = false
-		if s.member != nil {
-			s.member.trouble(c.agenda.now)
-		}
-	})
 }
 
 // isolate keeps a node from reaching anything but the store.

@@ -349,3 +349,25 @@ func (m *member) again(d *grapnel.Delivery) {
 		}
 	})
 }
+
+func (c *cluster) anywhere() *slot { return c.slots[c.rand.IntN(len(c.slots))] }
+
+// someone is a random node that takes calls; nil: none does.
+func (c *cluster) someone() *member {
+	if s := c.anywhere(); s.member != nil && !s.member.draining && !s.deaf {
+		return s.member
+	}
+	return nil
+}
+
+// disable stores the core's own decision. The core gets the answer when every node has the change.
+func (m *member) disable(d core.Disable) {
+	done := func(err error) { m.step(core.Disabled{Endpoint: d.Endpoint, Err: err}) }
+	m.change(d.Endpoint, history.Disable, func(ep *grapnel.Endpoint) bool {
+		if ep.Status == grapnel.EndpointDisabled {
+			return false
+		}
+		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = grapnel.EndpointDisabled, d.Reason, m.now(), d.ByAnswer
+		return true
+	}, done)
+}

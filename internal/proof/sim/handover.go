@@ -224,3 +224,24 @@ func (m *member) left(endpoint string) {
 		delete(h.leaving, endpoint)
 	}
 }
+
+// turn makes one call of a round. If the call fails, or the round has taken too long, the round
+// ends.
+func (m *member) turn(round int, do func() error, then func()) {
+	m.call(0.2, do, func(err error) {
+		switch {
+		case m.round != round:
+		case err != nil:
+			m.endRound(round)
+		default:
+			then()
+		}
+	})
+}
+
+func (m *member) endRound(round int) {
+	if m.round == round {
+		m.round = 0
+		m.expire()
+	}
+}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -41,20 +40,3 @@ func (w *world) tend() {
 
 // settled says whether the run has ended.
 func (w *world) settled() bool { return w.quiet() && w.node != nil && w.rerunsOver() }
-
-// sample counts the deliveries in each status.
-func (w *world) sample() {
-	counts, err := w.model.Counts(context.Background(), store.Everyone())
-	if err != nil {
-		panic(err)
-	}
-	for _, d := range w.purged {
-		if counts[d.EndpointID] == nil {
-			counts[d.EndpointID] = map[grapnel.Status]int64{}
-		}
-		counts[d.EndpointID][d.Status]++
-	}
-	for _, r := range w.endpoints {
-		w.history.Samples = append(w.history.Samples, history.Sample{At: w.agenda.now, Endpoint: r.config.ID, Counts: counts[r.config.ID]})
-	}
-}

@@ -2,7 +2,8 @@ package sim
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -10,85 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// member is one life of one of several nodes: a core and the modelled shell around it. Its steps go
-// through later, so that a dead node does nothing, and a frozen node gets its input when it
-// resumes.
-type member struct {
-	c    *cluster
-	slot *slot
-	id   string // another one for each life
-	core *core.Core
-
-	queue     []core.Change
-	recording bool
-	wakes     time.Time
-	conf      store.Config
-	calls     int // of the store, under way
-	gone      bool
-	draining  bool
-	closing   bool          // the core takes no more inputs
-	frozen    time.Duration // frozen until then
-	troubled  time.Duration // when a fault last kept it from the store; below zero: never
-
-	held          map[int]*holding
-	nodes         []store.Node
-	there         []store.Shard
-	looked        time.Duration // below zero: not since something changed
-	renewed       time.Duration
-	round, rounds int // the round in progress, or 0; the number of rounds so far
-	highest       []int64
-
-	must   map[string]store.Standing // recorded standings of endpoints when they were taken over, until a newer one
-	loads  map[string]bool           // endpoints whose page was read since they were taken over
-	stale  map[string][]store.Head   // for ReadsTooEarly
-	leaves map[string]bool           // endpoints that the core was told to leave
-}
-
-// holding is a shard that a node has.
-type holding struct {
-	epoch   int64
-	until   time.Duration // by whichever of its own clocks is ahead: the wall clock, or the monotonic one, which stops with the machine
-	slept   time.Duration // how long the machine had been suspended, in all, when that was found out
-	leaving map[string]bool
-	posts   []*post // in flight
-	cut     bool
-}
-
-// start brings a node up.
-func (c *cluster) start(s *slot) {
-	limits := c.limits(4, 2)
-	limits.Shared = true
-	s.lives++
-	m := &member{c: c, slot: s, id: fmt.Sprintf("%s.%d", s.name, s.lives), core: core.New(limits), held: map[int]*holding{},
-		must: map[string]store.Standing{}, loads: map[string]bool{}, stale: map[string][]store.Head{}, leaves: map[string]bool{},
-		looked: -1, troubled: -time.Hour, conf: c.configuration()}
-	s.member = m
-	c.trace("%s starts as %s", s.name, m.id)
-	m.tick()
-	m.fresh()
-}
-
-func (m *member) now() time.Time { return m.c.base.Add(m.c.agenda.now + m.slot.skew) }
-
-// trouble notes that something keeps the node from the store until then.
-func (m *member) trouble(until time.Duration) { m.troubled = max(m.troubled, until) }
-
-// later plans something that runs only if this life still lasts, and after the node resumes if it
-// is frozen.
-func (m *member) later(d time.Duration, do func()) {
-	m.c.agenda.in(d, func() { m.run(do) })
-}
-
-func (m *member) run(do func()) {
-	switch left := m.frozen - m.c.agenda.now; {
-	case m.gone:
-	case left > 0:
-		m.c.agenda.in(left+m.c.between(0, 20*time.Millisecond), func() { m.run(do) })
-	default:
-		do()
-	}
-}
 
 // slowAsk and slowAnswer are how long it takes at most until a call of the store has its effect,
 // and from then until its caller knows.
@@ -141,59 +63,6 @@ func (m *member) call(risk float64, do func() error, done func(error)) {
 			answer(after, err)
 		})
 	})
-}
-
-// step gives the core an input and carries the effects out, as package engine does.
-func (m *member) step(in core.Input) {
-	if m.closing {
-		return
-	}
-	c := m.c
-	c.steps++
-	for _, effect := range m.core.Step(m.now(), in) {
-		switch effect := effect.(type) {
-		case core.Attempt:
-			m.watch(effect)
-			m.attempt(effect)
-		case core.Record:
-			m.queue = append(m.queue, *effect.Change)
-			m.record()
-		case core.Load:
-			m.loads[effect.Endpoint] = true
-			m.load(effect)
-		case core.End:
-			e, count := effect.Ending, 0
-			e.Epoch = m.epoch(effect.Endpoint)
-			m.call(1, func() (err error) {
-				count, err = c.shards.end(context.Background(), effect.Endpoint, e, effect.Limit)
-				return err
-			}, func(err error) { m.step(core.Ended{Endpoint: effect.Endpoint, Count: count, Err: err}) })
-		case core.Hasten:
-			h, count, limit := effect.Hastening, 0, 1+c.rand.IntN(3)
-			h.Epoch = m.epoch(effect.Endpoint)
-			m.call(1, func() (err error) {
-				count, err = c.shards.hasten(context.Background(), effect.Endpoint, h, limit)
-				return err
-			}, func(err error) {
-				if count > 0 {
-					count = max(count, effect.Limit) // pages here are small, so there may be more
-				}
-				m.step(core.Hastened{Endpoint: effect.Endpoint, Count: count, Err: err})
-			})
-		case core.Reply:
-			if done := c.orders[effect.Token]; done != nil {
-				delete(c.orders, effect.Token)
-				done(effect.Err)
-			}
-		case core.Disable:
-			m.disable(effect)
-		case core.Left:
-			m.left(effect.Endpoint)
-		case core.Forget:
-		}
-	}
-	m.sleep()
-	m.depart()
 }
 
 // watch compares an attempt that the core starts with the recorded state.
@@ -283,18 +152,6 @@ func (m *member) load(l core.Load) {
 	})
 }
 
-// disable stores the core's own decision. The core gets the answer when every node has the change.
-func (m *member) disable(d core.Disable) {
-	done := func(err error) { m.step(core.Disabled{Endpoint: d.Endpoint, Err: err}) }
-	m.change(d.Endpoint, history.Disable, func(ep *grapnel.Endpoint) bool {
-		if ep.Status == grapnel.EndpointDisabled {
-			return false
-		}
-		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = grapnel.EndpointDisabled, d.Reason, m.now(), d.ByAnswer
-		return true
-	}, done)
-}
-
 // drain stops the node: it gives up all shards, finishes requests in flight, and ends.
 func (m *member) drain() {
 	m.run(func() {
@@ -324,8 +181,81 @@ func (m *member) depart() {
 		}, func(error) { // other nodes can take the shards once their leases have expired
 			m.c.trace("%s has stopped", m.id)
 			m.c.gone(m.slot)
-			m.c.agenda.in(m.c.between(time.Millisecond, 5*time.Second), func() { m.c.start(m.slot) })
+			m.c.agenda.in(m.c.between(time.Millisecond, 5*time.Second), func() { m.c.restart(m.slot) })
 		})
 	}
 	end()
+}
+
+// cutOff keeps a node from the store. It has to stop by its own clock.
+func (c *cluster) cutOff(s *slot) {
+	if s.cut {
+		return
+	}
+	d := c.between(10*time.Millisecond, 3*c.lease)
+	if s.cut = true; s.cutEnd == 0 || c.agenda.now > s.cutEnd+5*time.Second {
+		s.cutAt = c.agenda.now // else changes that could not be recorded the last time may still not be
+	}
+	s.cutEnd = c.agenda.now + d
+	c.trace("%s cannot reach the store for %v", s.name, d)
+	if s.member != nil {
+		s.member.trouble(c.agenda.now)
+	}
+	c.agenda.in(d, func() {
+		s.cut = false
+		if s.member != nil {
+			s.member.trouble(c.agenda.now)
+		}
+	})
+}
+
+// extend sets until when a shard is held, and plans the check of that deadline.
+func (m *member) extend(h *holding, until time.Duration) {
+	h.until, h.slept = until, m.slot.slept
+	m.later(until-m.c.agenda.now+m.c.between(0, margin/10), m.guard)
+}
+
+// guard cancels attempts in shards whose lease has expired. An expiry must have a fault as its
+// cause, and another node may repeat the attempts.
+func (m *member) guard() {
+	c := m.c
+	var lost []int
+	since := c.agenda.now - c.lease
+	for _, n := range m.numbers() {
+		h := m.held[n]
+		if h.cut || m.remains(h) > 0 {
+			continue
+		}
+		if h.leaving == nil || len(h.leaving) > 0 {
+			lost = append(lost, n)
+			if h.until > 0 {
+				since = min(since, h.until+margin-c.lease) // last renewal: the node may have been frozen since
+			}
+		}
+		if h.cut = true; !c.is(HasNoDeadline) {
+			m.sever(h)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	c.trace("%s has lost shards %v", m.id, lost)
+	if c.agenda.now-m.troubled > c.lease+3*time.Second {
+		c.excess("%s has lost shards although nothing has kept it from the store since %v", m.id, m.troubled)
+	}
+	if m.slot.cutAt > 0 && c.agenda.now < m.slot.cutEnd+c.lease {
+		since = min(since, m.slot.cutAt)
+	}
+	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Takeover, Node: m.slot.name, Start: since, End: c.agenda.now})
+}
+
+func (m *member) numbers() []int { return slices.Sorted(maps.Keys(m.held)) }
+
+func (m *member) owned(kind func(int, *holding) bool) (all []store.Owned) {
+	for _, n := range m.numbers() {
+		if h := m.held[n]; kind == nil || kind(n, h) {
+			all = append(all, store.Owned{Shard: n, Epoch: h.epoch})
+		}
+	}
+	return all
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Mutant is a bug that a run can be given on purpose, to prove that the promises would notice it.
-type Mutant string
-
 // The mutants: each is a mistake that a shell or a store can make.
 const (
 	None                Mutant = ""

@@ -12,34 +12,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// node is one life of the server: a core and the simulated shell around it. A crash ends it. Its
-// steps in progress then have no effect, because every step first checks whether its node is still
-// the live one.
-type node struct {
-	w       *world
-	core    *core.Core
-	queue   []core.Change // to be recorded, in order
-	busy    bool          // a commit is under way
-	waits   bool          // changes wait, the first of them since the time of since
-	since   time.Duration
-	wakes   time.Time // time of the planned wake
-	leaving bool      // it is draining
-	born    time.Duration
-	flying  int                      // attempts
-	again   int                      // retries among them
-	againOf map[string]int           // retries, by tenant
-	hosts   map[string]int           // attempts, by destination and tenant
-	events  map[int64]*grapnel.Event // accepted here, by row id
-	perHost int
-	missed  map[int64]bool // deliveries whose hint was lost: the core finds them when it polls
-}
-
 // start starts the node with the stored state.
 func (w *world) start() {
 	limits := w.limits(2, 1)
 	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{},
 		againOf: map[string]int{}, missed: map[int64]bool{},
 		events: map[int64]*grapnel.Event{}}
+	n.step = n.take
 	w.node = n
 	w.restarted()
 	standings, conf := w.standings(), w.configuration()
@@ -50,17 +29,8 @@ func (w *world) start() {
 	}
 }
 
-// later plans a step that runs only if this life still lasts.
-func (n *node) later(d time.Duration, do func()) {
-	n.w.agenda.in(d, func() {
-		if n.w.node == n {
-			do()
-		}
-	})
-}
-
-// step passes an input to the core and carries the effects out, as package engine does.
-func (n *node) step(in core.Input) {
+// take passes an input to the core and carries the effects out, as package engine does.
+func (n *node) take(in core.Input) {
 	w := n.w
 	w.steps++
 	for _, effect := range n.core.Step(w.now(), in) {
@@ -129,32 +99,6 @@ func (n *node) occupy(a core.Attempt) {
 			w.excess("%d of %d slots are taken by retries of one tenant", n.againOf[tenant], n.core.Slots())
 		}
 	}
-}
-
-// destination is the tenant and URL of an attempt: each tenant has slots of its own there.
-func destination(a core.Attempt) string { return a.Config.Tenant + " at " + a.Config.URL }
-
-// vacate counts a finished attempt.
-func (n *node) vacate(a core.Attempt) {
-	n.flying--
-	n.hosts[destination(a)]--
-	if a.Number > 1 {
-		n.again--
-		n.againOf[a.Config.Tenant]--
-	}
-}
-
-// mostAgain is the number of slots that one tenant's retries may use beside another tenant's.
-func (n *node) mostAgain() int { return max(1, n.core.Slots()/4) }
-
-// places says whether a retry of a tenant could start.
-func (n *node) places(tenant string) bool {
-	for _, at := range n.hosts {
-		if at >= n.perHost {
-			return false
-		}
-	}
-	return n.flying < n.core.Slots() && n.again < max(1, n.core.Slots()/2) && n.againOf[tenant] < n.mostAgain()
 }
 
 // sleep plans the next tick.

@@ -2,8 +2,11 @@ package sim
 
 import (
 	"context"
+	"time"
 
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
 // observed records when deliveries end.
@@ -40,4 +43,20 @@ func (o *observed) End(ctx context.Context, endpoint string, e store.Ending, lim
 		o.w.note(seq)
 	}
 	return n, err
+}
+
+func newWorld(o Options) *world {
+	w := &world{stage: newStage(o, 0x6772_6170_6e65_6c)}
+	w.store = &observed{Store: w.mutate(&memory.Faulty{Store: w.model, Injure: w.injure}), w: w}
+	w.plan = plan{
+		crash: w.maybe(), storeError: w.maybe() / 4, storeUnknown: w.maybe() / 4, stall: w.maybe() / 8,
+		hintLost: w.maybe(), hintDouble: w.maybe(), hintLate: w.maybe(), loadLate: w.maybe(),
+		receiverDown: w.maybe(), receiverSlow: w.maybe(), answerLost: w.maybe() / 2, poison: w.maybe() / 4,
+		clockJump: w.maybe(), operator: w.maybe(), cleanStop: w.maybe(),
+	}
+	if o.Back {
+		w.plan.back = (1 + w.rand.Float64()) / 2
+	}
+	w.history.Limits = history.Limits{Commit: 30 * time.Second, Transit: 50 * time.Millisecond}
+	return w
 }

@@ -117,8 +117,6 @@ func (w *world) misfortunes() {
 	}
 }
 
-func (w *world) anyone() *receiver { return w.endpoints[w.rand.IntN(len(w.endpoints))] }
-
 // jump moves the node's clock, at most an hour from the true time.
 func (w *world) jump() {
 	to := w.between(-time.Hour, time.Hour)
@@ -172,29 +170,6 @@ func (w *world) operate() {
 	default:
 		w.order(store.Skip, history.Skip)
 	}
-}
-
-// act changes an endpoint, as package engine does: durable first, then in the core, then answered.
-func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
-	w := r.w
-	if w.node == nil || w.node.leaving || !r.config.DeletedAt.IsZero() {
-		return
-	}
-	invoke := w.agenda.now
-	before := r.config.Status
-	change(&r.config)
-	r.config.UpdatedAt = w.now()
-	r.stopped(before)
-	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
-	if err != nil {
-		panic(err)
-	}
-	r.config.Revision = put.Revision
-	current := r.config
-	w.trace("%s %s", kind, r.config.ID)
-	w.node.step(core.Configured{Endpoint: &current, Newest: w.configuration().Newest})
-	w.history.Actions = append(w.history.Actions, history.Action{Kind: kind, Endpoint: r.config.ID, Invoke: invoke,
-		Return: w.agenda.now + time.Millisecond, Result: history.OK})
 }
 
 // order gives a random delivery an order.
@@ -267,4 +242,25 @@ func (w *world) again(n *node, d *grapnel.Delivery, at int) {
 	if made.Head != nil {
 		n.hint([]store.Head{*made.Head})
 	}
+}
+
+// setUp creates the endpoints and plans publishes, faults and operators' actions.
+func (w *world) setUp() {
+	all := kinds()
+	if w.options.Back {
+		all = all[:5] // without those that have a circuit: a learned standing does not go back
+	}
+	for _, ep := range w.createEndpoints(all, func(ep *grapnel.Endpoint) {
+		if w.rand.IntN(3) == 0 {
+			ep.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
+		}
+	}) {
+		w.endpoints = append(w.endpoints, &receiver{w: w, config: ep, watch: watch{rules: ep.Policy.BreakerRules(), began: map[int64]int{}}})
+	}
+	w.publishers(func(p *published, done func()) {
+		p.poison = w.chance(w.plan.poison)
+		w.try(p, done)
+	})
+	w.misfortunes()
+	w.aged()
 }

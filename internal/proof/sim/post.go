@@ -13,29 +13,8 @@ import (
 // The requests of several nodes and their receivers. If a sender dies or gives up, its receiver
 // sees the connection end. If a sender is frozen, it does not.
 
-// receiving is the receiver of an endpoint.
-type receiving struct {
-	c          *cluster
-	id         string
-	tenant     string
-	most       int // requests at once
-	open       []*post
-	down, slow bool
-}
-
 func (c *cluster) target(id string) *receiving {
 	return c.targets[slices.IndexFunc(c.targets, func(t *receiving) bool { return t.id == id })]
-}
-
-// post is one request in flight.
-type post struct {
-	from    *member
-	held    *holding
-	attempt core.Attempt
-	receipt history.Receipt
-	started time.Time
-	over    bool // for the sender
-	shut    bool // for the receiver
 }
 
 // attempt checks once more whether the attempt may be sent, and sends it. The node may freeze
@@ -194,4 +173,78 @@ func (t *receiving) close(p *post) {
 	p.receipt.End = t.c.agenda.now
 	t.open = slices.DeleteFunc(t.open, func(q *post) bool { return q == p })
 	t.c.history.Receipts = append(t.c.history.Receipts, p.receipt)
+}
+
+func (c *cluster) anyone() *receiving { return c.targets[c.rand.IntN(len(c.targets))] }
+
+// gone ends a node's life.
+func (c *cluster) gone(s *slot) {
+	s.member.gone = true
+	for _, t := range c.targets {
+		t.hangUp(s.member)
+	}
+	s.member = nil
+}
+
+// pause freezes a node: it carries out its earlier decisions when it resumes, and reads waiting
+// messages then. Every other time its machine is suspended.
+func (c *cluster) pause(s *slot) {
+	m := s.member
+	if m == nil || m.frozen > c.agenda.now {
+		return
+	}
+	d := c.between(10*time.Millisecond, 2*c.lease)
+	m.frozen = c.agenda.now + d
+	if d%2 == 0 {
+		s.slept += d
+	}
+	m.trouble(m.frozen)
+	c.pauses++
+	c.trace("%s stands still for %v", s.name, d)
+	since, long, cut := c.agenda.now, d > 2*time.Second, s.cutAt > 0 && c.agenda.now < s.cutEnd+5*time.Second
+	if long && cut {
+		since = s.cutAt // changes that could not be recorded since then are still not recorded
+	}
+	if long || cut { // others cost nothing: the node renews its leases long before they expire
+		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: since, End: m.frozen})
+	}
+}
+
+func (m *member) now() time.Time { return m.c.base.Add(m.c.agenda.now + m.slot.skew) }
+
+// later plans something that runs only if this life still lasts, and after the node resumes if it
+// is frozen.
+func (m *member) later(d time.Duration, do func()) {
+	m.c.agenda.in(d, func() { m.run(do) })
+}
+
+func (m *member) run(do func()) {
+	switch left := m.frozen - m.c.agenda.now; {
+	case m.gone:
+	case left > 0:
+		m.c.agenda.in(left+m.c.between(0, 20*time.Millisecond), func() { m.run(do) })
+	default:
+		do()
+	}
+}
+
+// remains is how long a node may still use a shard. Its monotonic clock has missed the time for
+// which the machine was suspended, so the wall clock counts as well.
+func (m *member) remains(h *holding) time.Duration {
+	left := h.until - m.c.agenda.now
+	if m.c.is(ForgetsSuspension) {
+		left += m.slot.slept - h.slept
+	}
+	return left
+}
+
+// sever cancels the attempts in flight in a shard.
+func (m *member) sever(h *holding) {
+	for _, p := range slices.Clone(h.posts) {
+		m.later(m.c.between(0, 5*time.Millisecond), func() { m.c.target(p.attempt.Config.ID).abandon(p, internal) })
+	}
+}
+
+func (m *member) endpoint(id string) *grapnel.Endpoint {
+	return &m.conf.Endpoints[slices.IndexFunc(m.conf.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == id })]
 }

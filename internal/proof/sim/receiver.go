@@ -11,18 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// receiver is the receiver of an endpoint.
-type receiver struct {
-	w       *world
-	config  grapnel.Endpoint
-	open    []*request // in progress
-	down    bool
-	slow    bool
-	begun   []time.Duration // when the attempts of the last second began
-	watch   watch
-	enabled time.Duration // time of the last enabling
-}
-
 // began checks an endpoint's rate limit: in any second the burst and the rate are allowed, and one
 // more for each start of the node, whose bucket starts with one token.
 func (r *receiver) began(at time.Duration) {
@@ -43,21 +31,6 @@ func (r *receiver) began(at time.Duration) {
 	if most := float64(limit.Burst) + limit.PerSecond + 1 + float64(starts); float64(len(r.begun)) > most {
 		w.excess("%d attempts of %s in a second, limit %+v", len(r.begun), r.config.ID, *limit)
 	}
-}
-
-// request is one POST in flight.
-type request struct {
-	from    *node
-	attempt core.Attempt
-	event   *grapnel.Event
-	receipt history.Receipt
-	over    bool
-}
-
-// kind is a kind of policy, with the parameters that the checker needs.
-type kind struct {
-	json   string
-	limits history.Endpoint
 }
 
 const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},"limits":[],
@@ -99,35 +72,6 @@ func kinds() []kind {
 			`"max_age":null,"on_exhausted":"dead_letter","then":"block"`),
 			history.Endpoint{MaxAttempts: 9, Blocks: true, Breaker: true, Delays: []time.Duration{s, 8 * time.Minute}}},
 	}
-}
-
-// setUp creates the endpoints and plans publishes, faults and operators' actions.
-func (w *world) setUp() {
-	all := kinds()
-	if w.options.Back {
-		all = all[:5] // without those that have a circuit: a learned standing does not go back
-	}
-	for _, ep := range w.createEndpoints(all, func(ep *grapnel.Endpoint) {
-		if w.rand.IntN(3) == 0 {
-			ep.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
-		}
-	}) {
-		w.endpoints = append(w.endpoints, &receiver{w: w, config: ep, watch: watch{rules: ep.Policy.BreakerRules(), began: map[int64]int{}}})
-	}
-	w.publishers(func(p *published, done func()) {
-		p.poison = w.chance(w.plan.poison)
-		w.try(p, done)
-	})
-	w.misfortunes()
-	w.aged()
-}
-
-func (w *world) receiver(id string) *receiver {
-	at := slices.IndexFunc(w.endpoints, func(r *receiver) bool { return r.config.ID == id })
-	if at < 0 {
-		return nil
-	}
-	return w.endpoints[at]
 }
 
 // attempt sends a request.
@@ -307,4 +251,23 @@ func (w *world) bytes(req *request) string {
 		return string(req.event.Data) + " "
 	}
 	return string(req.event.Data)
+}
+
+// later plans a step that runs only if this life still lasts.
+func (n *node) later(d time.Duration, do func()) {
+	n.w.agenda.in(d, func() {
+		if n.w.node == n {
+			do()
+		}
+	})
+}
+
+// vacate counts a finished attempt.
+func (n *node) vacate(a core.Attempt) {
+	n.flying--
+	n.hosts[destination(a)]--
+	if a.Number > 1 {
+		n.again--
+		n.againOf[a.Config.Tenant]--
+	}
 }

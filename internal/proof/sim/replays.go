@@ -14,14 +14,6 @@ import (
 // Replays and purges, in histories that enable them. A replay is stepped through here as in package
 // replay: answers of steps get lost, and a runner that was believed dead repeats a step.
 
-// rerun is a replay.
-type rerun struct {
-	id     string
-	r      *receiver
-	meant  []grapnel.Delivery // the selected deliveries, as of its creation
-	orders map[int64]int      // originals for which a step was taken → their actions
-}
-
 // keptFor is the retention. It is longer than any publisher repeats a call.
 const keptFor = 90 * time.Second
 

@@ -11,17 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// shardBook is store.Ownership on the model store: it records the owners of shards, and refuses
-// writes of an epoch that has passed.
-type shardBook struct {
-	c                     *cluster
-	all                   []store.Shard // Left is not used: until is
-	until                 []time.Duration
-	seen                  map[string]time.Duration // last heartbeat of each node
-	drains                map[string]bool
-	taken, given, refused int
-}
-
 func newShardBook(c *cluster, n int) *shardBook {
 	b := &shardBook{c: c, all: make([]store.Shard, n), until: make([]time.Duration, n), seen: map[string]time.Duration{},
 		drains: map[string]bool{}}
@@ -174,4 +163,17 @@ func (b *shardBook) end(ctx context.Context, endpoint string, e store.Ending, li
 		}
 	}
 	return n, err
+}
+
+func (m *member) has(endpoint string) bool {
+	h := m.held[m.c.shards.of(endpoint)]
+	return h != nil && h.leaving == nil
+}
+
+// epoch is the epoch for writes about an endpoint.
+func (m *member) epoch(endpoint string) int64 {
+	if h := m.held[m.c.shards.of(endpoint)]; h != nil {
+		return h.epoch
+	}
+	return -1
 }

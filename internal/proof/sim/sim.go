@@ -18,23 +18,14 @@
 package sim
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
-
-// Options of a run.
-type Options struct {
-	Seed   uint64
-	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
-	Tidy   bool   // operators replay finished deliveries, and expired rows are purged
-	Tiny   bool   // all bounds of the core are as small as they may be, or a little more
-	Back   bool   // the store goes back to an earlier state now and then, while the node runs
-	Trace  func(at time.Duration, line string)
-}
 
 // Outcome of a run.
 type Outcome struct {
@@ -48,24 +39,6 @@ type Outcome struct {
 	Purged     int
 }
 
-// Run plays one history.
-func Run(o Options) Outcome {
-	w := newWorld(o)
-	w.setUp()
-	w.start()
-	w.agenda.until(chaosTime)
-	w.heal()
-	for end := w.agenda.now + healTime; w.agenda.now < end && !w.settled(); {
-		w.agenda.until(w.agenda.now + time.Minute)
-	}
-	w.sample()
-	w.collect(w.everything(), w.removed())
-	w.audit()
-	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps,
-		Repaired: len(w.history.Faults),
-		Replays:  len(w.reruns), Replayed: w.replayed, Purged: len(w.purged)}
-}
-
 const (
 	// chaosTime is how long faults happen. healTime is the longest time from the last fault until
 	// everything has ended. The longest policy used here takes about four minutes for one delivery,
@@ -74,46 +47,32 @@ const (
 	healTime  = 3 * time.Hour
 )
 
-// world is the state of one run.
-type world struct {
-	stage
-	skew  time.Duration // offset of the node's clock since the run started
-	store store.Store   // the model, behind faults and mutants
-	plan  plan
-
-	node      *node // nil: it is down
-	endpoints []*receiver
-	back      int       // number of times the store went back
-	wellAt    time.Time // when the backlog of the faults should have drained
-	reruns    []*rerun
-	replayed  int                // deliveries created by replays
-	purged    []grapnel.Delivery // as last seen
-}
-
-// plan is the subset of faults that a seed enables, each with a probability.
-type plan struct {
-	crash, storeError, storeUnknown, stall         float64
-	hintLost, hintDouble, hintLate, loadLate       float64
-	receiverDown, receiverSlow, answerLost, poison float64
-	clockJump, operator, cleanStop                 float64
-	back                                           float64
-}
-
-func newWorld(o Options) *world {
-	w := &world{stage: newStage(o, 0x6772_6170_6e65_6c)}
-	w.store = &observed{Store: w.mutate(&memory.Faulty{Store: w.model, Injure: w.injure}), w: w}
-	w.plan = plan{
-		crash: w.maybe(), storeError: w.maybe() / 4, storeUnknown: w.maybe() / 4, stall: w.maybe() / 8,
-		hintLost: w.maybe(), hintDouble: w.maybe(), hintLate: w.maybe(), loadLate: w.maybe(),
-		receiverDown: w.maybe(), receiverSlow: w.maybe(), answerLost: w.maybe() / 2, poison: w.maybe() / 4,
-		clockJump: w.maybe(), operator: w.maybe(), cleanStop: w.maybe(),
-	}
-	if o.Back {
-		w.plan.back = (1 + w.rand.Float64()) / 2
-	}
-	w.history.Limits = history.Limits{Commit: 30 * time.Second, Transit: 50 * time.Millisecond}
-	return w
-}
-
 // now is the node's clock.
 func (w *world) now() time.Time { return w.base.Add(w.agenda.now + w.skew) }
+
+// sample counts the deliveries in each status.
+func (w *world) sample() {
+	counts, err := w.model.Counts(context.Background(), store.Everyone())
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range w.purged {
+		if counts[d.EndpointID] == nil {
+			counts[d.EndpointID] = map[grapnel.Status]int64{}
+		}
+		counts[d.EndpointID][d.Status]++
+	}
+	for _, r := range w.endpoints {
+		w.history.Samples = append(w.history.Samples, history.Sample{At: w.agenda.now, Endpoint: r.config.ID, Counts: counts[r.config.ID]})
+	}
+}
+
+func (w *world) anyone() *receiver { return w.endpoints[w.rand.IntN(len(w.endpoints))] }
+
+func (w *world) receiver(id string) *receiver {
+	at := slices.IndexFunc(w.endpoints, func(r *receiver) bool { return r.config.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return w.endpoints[at]
+}

@@ -16,25 +16,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// stage is the part of a run's state that does not depend on the number of nodes.
-type stage struct {
-	options   Options
-	rand      *rand.Rand
-	agenda    agenda
-	base      time.Time // the wall clock when the run starts
-	model     *memory.Store
-	healing   bool
-	byID      map[string]*published
-	committed map[string][]string     // event id → endpoints that were matched when it was committed
-	over      map[int64]time.Duration // when deliveries ended
-	history   history.History
-	excesses  []string
-	trying    int // publishes without a known success
-	steps     int
-	token     int64
-	orders    map[int64]func(error)
-}
-
 // newStage seeds a run. The stream keeps apart the runs of one node and of several that have the
 // same seed.
 func newStage(o Options, stream uint64) stage {
@@ -126,12 +107,6 @@ func (s *stage) createEndpoints(all []kind, adjust func(*grapnel.Endpoint)) (mad
 		s.history.Endpoints = append(s.history.Endpoints, k.limits)
 	}
 	return made
-}
-
-// published is an event and the publisher's view of it.
-type published struct {
-	id, key, tenant string
-	poison          bool
 }
 
 // event is the event as a node accepts it.

@@ -7,36 +7,11 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/proof/sim/history"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
-
-// watch models one endpoint's health from its sender's requests alone, without the core's state. It
-// models a circuit that opens after consecutive failures, which is the kind of the policies here.
-type watch struct {
-	rules policy.Breaker
-	bad   int  // endpoint-wide failures in a row
-	open  bool // only probes may be sent
-	era   int  // rises with every opening and closing: attempts that began in an earlier era do not count
-	began map[int64]int
-
-	probing   int
-	probedAt  time.Duration // when the circuit opened, or the last failed probe began
-	probeFrom time.Duration // when the probe in flight began
-	hold      time.Duration // end of a pause that the endpoint asked for
-	back      bool          // it has recovered, and has no outcome since
-	steady    bool          // it has not failed since it recovered
-	fresh     int           // attempts begun since then
-
-	strikes int           // from recorded outcomes: see observed
-	earned  bool          // it reached its limit and must be disabled
-	since   time.Duration // the later of the last recorded success and the last enabling; pauses do not count
-	paused  time.Duration // start of the last pause
-	pauser  *node         // the life in which it was paused
-	stops   int           // number of times it was disabled
-	judged  time.Duration // when the core decided last to disable it
-}
 
 // starts checks a beginning attempt against the watch.
 func (r *receiver) starts(a core.Attempt) {
@@ -288,4 +263,37 @@ func (w *world) aged() {
 		}
 	}
 	w.agenda.in(10*time.Second, w.aged)
+}
+
+// places says whether a retry of a tenant could start.
+func (n *node) places(tenant string) bool {
+	for _, at := range n.hosts {
+		if at >= n.perHost {
+			return false
+		}
+	}
+	return n.flying < n.core.Slots() && n.again < max(1, n.core.Slots()/2) && n.againOf[tenant] < n.mostAgain()
+}
+
+// act changes an endpoint, as package engine does: durable first, then in the core, then answered.
+func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
+	w := r.w
+	if w.node == nil || w.node.leaving || !r.config.DeletedAt.IsZero() {
+		return
+	}
+	invoke := w.agenda.now
+	before := r.config.Status
+	change(&r.config)
+	r.config.UpdatedAt = w.now()
+	r.stopped(before)
+	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
+	if err != nil {
+		panic(err)
+	}
+	r.config.Revision = put.Revision
+	current := r.config
+	w.trace("%s %s", kind, r.config.ID)
+	w.node.step(core.Configured{Endpoint: &current, Newest: w.configuration().Newest})
+	w.history.Actions = append(w.history.Actions, history.Action{Kind: kind, Endpoint: r.config.ID, Invoke: invoke,
+		Return: w.agenda.now + time.Millisecond, Result: history.OK})
 }

@@ -27,12 +27,6 @@ func concurrentDuplicate(ctx context.Context, t *trial) {
 // overlap is when a copy comes after the first one, whose handler works for the bound.
 func (t *trial) overlap() time.Duration { return t.Bounds.Hang / 4 }
 
-// Labels of events whose second effect shows a mistake of its own.
-const (
-	givesUp     = "sender gives up"
-	leasePasses = "lease passes"
-)
-
 // copyDuringFailure sends copies while the first one runs. A sender stops at the first 2xx: a copy
 // that was accepted must have had its effect, although the first one failed. A copy must be
 // answered in time, although the first one takes longer. A sender may give up before the answer and

@@ -187,3 +187,9 @@ var remedies = map[string]map[string]string{
 	"methods": {"": "Route POST alone to the handler, at the exact path; answer 405 to other methods.\n" +
 		"No redirects and no catch-all 200 for other paths.\nSenders follow no redirect."},
 }
+
+// Labels of events whose second effect shows a mistake of its own.
+const (
+	givesUp     = "sender gives up"
+	leasePasses = "lease passes"
+)

@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// Finding is a broken invariant with its proof and its remedy.
-type Finding struct {
-	Invariant string   `json:"invariant"`
-	Defect    string   `json:"defect"`
-	Shown     string   `json:"shown"`
-	Proof     []string `json:"proof"` // the requests that prove it, with times, statuses and effects
-	Fix       []string `json:"fix"`
-	Remedy    string   `json:"remedy"` // its name
-}
-
 // finding words a violation of the case.
 func (t *trial) finding(v violation) Finding {
 	d := t.defect(v)

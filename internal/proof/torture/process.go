@@ -9,20 +9,8 @@ import (
 	"net/url"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 )
-
-// process is the receiver as a command that is started, killed and started again.
-type process struct {
-	command []string
-	url     string
-	within  time.Duration // for the port to answer
-
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the command has ended
-	last  tail
-}
 
 // start runs the command and waits until its port answers.
 func (p *process) start(ctx context.Context) error {
@@ -115,12 +103,6 @@ func (p *process) stop() {
 	p.kill() // also its children
 }
 
-// tail keeps the last lines of output.
-type tail struct {
-	mu   sync.Mutex
-	last []byte
-}
-
 const tailSize = 2 << 10
 
 func (t *tail) Write(text []byte) (int, error) {
@@ -136,4 +118,16 @@ func (t *tail) text() string {
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(t.last)), "\n")
 	return strings.Join(lines[max(0, len(lines)-5):], "; ")
+}
+
+// rest waits; false: the case is stopped.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,20 +10,6 @@ import (
 
 	"github.com/grapnelhq/grapnel/sign"
 )
-
-// Scheme is how a provider makes and signs its requests.
-type Scheme struct {
-	Name string
-	// New makes an event in the provider's own form; nil: the payload of docs/torture.md.
-	New func(now time.Time) (id string, header http.Header, body []byte, err error)
-	// Sign returns all headers of a request, signed by each of the secrets.
-	Sign      func(id string, at time.Time, header http.Header, body []byte, secrets ...string) (http.Header, error)
-	Secret    func() string // makes a secret that the receiver does not have
-	Signature string        // header with the signature
-	SignsID   bool          // a header has the id, and it cannot be changed without the secret
-	Timed     bool          // a time is signed
-	Several   bool          // a request may carry several signatures, as in Standard Webhooks
-}
 
 // Standard is the scheme of Standard Webhooks.
 func Standard() Scheme {
@@ -61,4 +48,12 @@ func without(h http.Header, text string) (found bool) {
 		}
 	}
 	return found
+}
+
+func newSecret() string {
+	text, err := sign.NewSecret(rand.Reader)
+	if err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return text
 }

@@ -13,6 +13,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,68 +24,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
-	"github.com/grapnelhq/grapnel/sign"
-)
-
-// Bounds limit a run.
-type Bounds struct {
-	AckBudget   time.Duration `bound:"5s"`    // for an answer
-	Settle      time.Duration `bound:"10s"`   // for an effect after the answer
-	Patience    time.Duration `bound:"45s"`   // for a retry to be accepted; longer than common leases
-	Hang        time.Duration `bound:"800ms"` // for a handler that is made to hang
-	Start       time.Duration `bound:"30s"`   // for a command to listen
-	Requests    int           `bound:"3000"`  // to the receiver in all, without those of the probe
-	Copies      int           `bound:"20"`    // of one event at once
-	Burst       int           `bound:"500"`   // events
-	Lanes       int           `bound:"25"`    // keys of a burst, each with one request at a time
-	Kills       int           `bound:"5"`     // moments between arrival and answer
-	Drip        time.Duration `bound:"30s"`   // for one slow request
-	Idle        int           `bound:"200"`   // connections without a request
-	ReplayAfter time.Duration `bound:"180h"`  // 7 days and 12 hours: within the window of 8 days
-	Large       int64         `bound:"20MiB"`
-}
-
-// Options are a receiver and all that can be asked of it.
-type Options struct {
-	URL      string
-	OtherURL string // of a second source; empty: T18 is not judged
-	Scheme   Scheme
-	Body     string // template of the payload; empty: the scheme's
-	Secret   string
-	Other    string // secret of the second source; empty: the same
-	Probe    Probe  // nil: effects are not seen
-	FaultURL string // makes handlers fail; see faultQuery
-	ClockURL string // sets the receiver's clock
-	Command  []string
-	Only     []string // ids of cases; empty: all
-	Language string   // of remedies; empty: guessed
-	Bounds   Bounds
-
-	// Tell gets each case as it ends, and again if effects that came later change its verdict; may be
-	// nil.
-	Tell func(*Result)
-}
-
-// Result is the outcome of one case.
-type Result struct {
-	ID       string        `json:"id"`
-	Name     string        `json:"name"`
-	Proves   string        `json:"proves"`
-	Verdict  Verdict       `json:"verdict"`
-	Reason   string        `json:"reason,omitempty"` // why it is not judged
-	Took     time.Duration `json:"took"`
-	Findings []Finding     `json:"findings,omitempty"`
-	History  History       `json:"history"`
-}
-
-// Verdict is the outcome of a case in a word.
-type Verdict string
-
-// The verdicts.
-const (
-	Passed    Verdict = "passed"
-	Failing   Verdict = "failed"
-	NotJudged Verdict = "not_judged"
 )
 
 // Effects is the sum of the effects that were read; false: none were.
@@ -136,19 +75,6 @@ func Plan(o Options) (chosen []Case, requests int, err error) {
 		}
 	}
 	return chosen, min(requests, b.Requests), nil
-}
-
-// shows reports whether the payload has the fields that a case changes.
-func (o *Options) shows(fields string) string {
-	if o.Body == "" && o.Scheme.New != nil && fields != "" {
-		return "it changes the payload; give a template with --body"
-	}
-	for name := range strings.FieldsSeq(fields) {
-		if o.Body != "" && !strings.Contains(o.Body, "{"+name+"}") {
-			return "the template of the payload has no {" + name + "}"
-		}
-	}
-	return ""
 }
 
 // lacks names the option that a case needs and does not have; empty: none.
@@ -248,14 +174,6 @@ func (r *Report) count() {
 	}
 }
 
-func newSecret() string {
-	text, err := sign.NewSecret(rand.Reader)
-	if err != nil {
-		panic(err) // crypto/rand does not fail
-	}
-	return text
-}
-
 // newClient sends requests as a sender does: no redirects, no proxy, no decompression. Each has a
 // connection of its own: a receiver may close one that it has refused a body on, and then a request
 // that used it again would seem to have no answer.
@@ -265,4 +183,57 @@ func newClient(b Bounds) *http.Client {
 		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// try runs one case and judges its history.
+func (r *runner) try(ctx context.Context, c Case) *trial {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	t := &trial{runner: r, began: time.Now(), stop: stop, result: &Result{ID: c.ID, Name: c.Name, Proves: c.Proves}}
+	t.revive(ctx)
+	if t.reason = cmp.Or(r.broken, r.lacks(c.needs&^seen), r.shows(c.fields)); t.reason == "" {
+		t.reason = r.lacks(c.needs & seen)
+		c.run(ctx, t)
+	}
+	if err := context.Cause(ctx); err != nil {
+		t.unjudged("%v", err)
+	}
+	t.result.Took = time.Since(t.began)
+	t.judge()
+	return t
+}
+
+// greet sends a plain event, without which nothing can be judged: the receiver has to take it, and
+// the probe to see its effect.
+func (r *runner) greet(ctx context.Context) error {
+	c := Case{ID: "T00", run: func(ctx context.Context, t *trial) {
+		t.send(ctx, t.event(plain{}), request{label: "greeting"})
+		t.settle(ctx)
+	}}
+	t := r.try(ctx, c)
+	h := &t.result.History
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(h.Requests) == 0 {
+		return fmt.Errorf("%w: %s", ErrNotJudged, t.result.Reason)
+	}
+	first := h.Requests[0]
+	r.typical = first.Took
+	if r.Language == "" {
+		r.Language = language(r.Command, first.server)
+	}
+	switch {
+	case first.Status == 0:
+		return fmt.Errorf("%w: %s does not answer: %s", ErrNotJudged, r.URL, first.Error)
+	case classOf(first.Status) != Accepted:
+		return fmt.Errorf("%w: it answered %d to a plain event; is the secret the receiver's, and --profile its provider?",
+			ErrNotJudged, first.Status)
+	case t.result.Verdict == NotJudged:
+		return fmt.Errorf("%w: %s", ErrNotJudged, t.result.Reason)
+	case t.result.Verdict == Failing:
+		return fmt.Errorf("%w: the probe does not show one effect of a plain event that was accepted: %s", ErrNotJudged,
+			t.result.Findings[0].Shown)
+	}
+	return nil
 }

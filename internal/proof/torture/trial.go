@@ -13,54 +13,10 @@ import (
 	"time"
 )
 
-// runner is one run over a receiver.
-type runner struct {
-	Options
-	run      string // part of every id, so that two runs do not meet
-	began    time.Time
-	client   *http.Client
-	receiver *process // nil: it is started by others
-	sent     atomic.Int64
-	typical  time.Duration   // of an answer
-	offset   time.Duration   // of the receiver's clock
-	broken   string          // why no further case can be judged
-	hidden   map[string]bool // fields that the probe has not shown in the time to settle
-}
-
-// trial is one run of a case. Its methods record what they do in the history.
-type trial struct {
-	*runner
-	result *Result
-	began  time.Time
-	stop   context.CancelCauseFunc
-
-	mu     sync.Mutex // of the history
-	events int
-	reason string // why it is not judged, if nothing is found
-}
-
 var (
 	errRequests = errors.New("the limit of requests is reached; raise it with --bound requests=N")
 	errProbe    = errors.New("the probe failed")
 )
-
-// try runs one case and judges its history.
-func (r *runner) try(ctx context.Context, c Case) *trial {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	t := &trial{runner: r, began: time.Now(), stop: stop, result: &Result{ID: c.ID, Name: c.Name, Proves: c.Proves}}
-	t.revive(ctx)
-	if t.reason = cmp.Or(r.broken, r.lacks(c.needs&^seen), r.shows(c.fields)); t.reason == "" {
-		t.reason = r.lacks(c.needs & seen)
-		c.run(ctx, t)
-	}
-	if err := context.Cause(ctx); err != nil {
-		t.unjudged("%v", err)
-	}
-	t.result.Took = time.Since(t.began)
-	t.judge()
-	return t
-}
 
 // revive starts a receiver again that an earlier case has crashed, if its command is known.
 func (t *trial) revive(ctx context.Context) {
@@ -112,41 +68,6 @@ func (t *trial) unjudged(format string, args ...any) {
 	if t.reason == "" {
 		t.reason = fmt.Sprintf(format, args...)
 	}
-}
-
-// greet sends a plain event, without which nothing can be judged: the receiver has to take it, and
-// the probe to see its effect.
-func (r *runner) greet(ctx context.Context) error {
-	c := Case{ID: "T00", run: func(ctx context.Context, t *trial) {
-		t.send(ctx, t.event(plain{}), request{label: "greeting"})
-		t.settle(ctx)
-	}}
-	t := r.try(ctx, c)
-	h := &t.result.History
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if len(h.Requests) == 0 {
-		return fmt.Errorf("%w: %s", ErrNotJudged, t.result.Reason)
-	}
-	first := h.Requests[0]
-	r.typical = first.Took
-	if r.Language == "" {
-		r.Language = language(r.Command, first.server)
-	}
-	switch {
-	case first.Status == 0:
-		return fmt.Errorf("%w: %s does not answer: %s", ErrNotJudged, r.URL, first.Error)
-	case classOf(first.Status) != Accepted:
-		return fmt.Errorf("%w: it answered %d to a plain event; is the secret the receiver's, and --profile its provider?",
-			ErrNotJudged, first.Status)
-	case t.result.Verdict == NotJudged:
-		return fmt.Errorf("%w: %s", ErrNotJudged, t.result.Reason)
-	case t.result.Verdict == Failing:
-		return fmt.Errorf("%w: the probe does not show one effect of a plain event that was accepted: %s", ErrNotJudged,
-			t.result.Findings[0].Shown)
-	}
-	return nil
 }
 
 // now is the time on the receiver's clock.
@@ -365,14 +286,22 @@ func (t *trial) order(ctx context.Context, name, url string) {
 	}
 }
 
-// rest waits; false: the case is stopped.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+// The verdicts.
+const (
+	Passed    Verdict = "passed"
+	Failing   Verdict = "failed"
+	NotJudged Verdict = "not_judged"
+)
+
+// shows reports whether the payload has the fields that a case changes.
+func (o *Options) shows(fields string) string {
+	if o.Body == "" && o.Scheme.New != nil && fields != "" {
+		return "it changes the payload; give a template with --body"
 	}
+	for name := range strings.FieldsSeq(fields) {
+		if o.Body != "" && !strings.Contains(o.Body, "{"+name+"}") {
+			return "the template of the payload has no {" + name + "}"
+		}
+	}
+	return ""
 }

@@ -1,31 +1,10 @@
 package catalogue
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strconv"
 )
-
-// Check compares data, which are JSON, with the schema.
-func (s *Schema) Check(data []byte, m *Meter) ([]Fault, error) {
-	c := check{Meter: m, tracks: s.tracks}
-	if !c.charge(int64(len(data)) / bytesPer * 4) {
-		return nil, m.err
-	}
-	v, err := decode(data)
-	if err != nil {
-		return []Fault{{"", "must be JSON"}}, nil
-	}
-	var faults []Fault
-	c.see(s.root, v, nil, &faults)
-	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(len(a.Pointer), len(b.Pointer)) })
-	if m.err != nil {
-		return nil, m.err
-	}
-	return faults, nil
-}
 
 // check is one comparison of data with a schema. Once its meter has ended every comparison in it
 // fails at once.
@@ -90,45 +69,6 @@ func (c *check) add(s, other *seen) {
 	maps.Copy(s.items, other.items)
 }
 
-// see compares a value with a subschema. into gets the faults; nil: only whether there is one
-// matters. The result is whether there is none, and the members and items seen if so.
-func (c *check) see(n *node, v any, at *path, into *[]Fault) (bool, *seen) {
-	defer func() { c.depth-- }()
-	if !c.within() || !c.charge(perVisit) {
-		return false, nil
-	}
-	var s *seen
-	if c.tracks {
-		c.charge(perSeen)
-		s = &seen{map[string]bool{}, map[int]bool{}}
-	}
-	r := result{check: c, at: at, into: into, seen: s, right: true}
-	if n.never {
-		r.fault("is not allowed here")
-		return false, nil
-	}
-	r.own(n, v)
-	if r.goesOn() {
-		switch v := v.(type) {
-		case string:
-			r.text(n, v)
-		case json.Number:
-			r.number(n, string(v))
-		case []any:
-			r.array(n, v)
-		case map[string]any:
-			r.object(n, v)
-		}
-	}
-	if r.goesOn() {
-		r.combined(n, v)
-	}
-	if r.goesOn() {
-		r.rest(n, v)
-	}
-	return r.right, r.seen
-}
-
 // result is what becomes of one comparison.
 type result struct {
 	*check
@@ -160,32 +100,6 @@ func (r *result) faultBy(detail func() string) {
 	if r.right = false; r.reports() {
 		r.fault(detail())
 	}
-}
-
-// below compares a part of the value.
-func (r *result) below(n *node, v any, at *path) {
-	if right, _ := r.see(n, v, at, r.into); !right {
-		r.right = false
-	}
-}
-
-// same compares the value itself with another subschema.
-func (r *result) same(n *node, v any) {
-	right, s := r.see(n, v, r.at, r.into)
-	if !right {
-		r.right = false
-		return
-	}
-	r.add(r.seen, s)
-}
-
-// quietly says whether the value satisfies another subschema.
-func (r *result) quietly(n *node, v any) bool {
-	right, s := r.see(n, v, r.at, nil)
-	if right {
-		r.add(r.seen, s)
-	}
-	return right
 }
 
 // walk charges for reading all of a value.

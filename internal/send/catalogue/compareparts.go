@@ -1,8 +1,10 @@
 package catalogue
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // members compares what two subschemas say of an object's members.
@@ -264,4 +266,80 @@ func union(a, b []string) []string {
 	all := append(slices.Clone(a), b...)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// same says whether two subschemas differ in nothing. It takes pairs whose comparison it is within
+// as the same, so that recursion ends.
+func (c *comparison) same(a, b *node) bool {
+	quiet := comparison{check: check{Meter: c.Meter, depth: c.depth, tracks: c.tracks}, met: map[pair]bool{}, quiet: true}
+	if c.quiet && c.charge(int64(len(c.met))) {
+		quiet.met = maps.Clone(c.met)
+	}
+	quiet.compare(a, b, "")
+	return c.err == nil && len(quiet.found) == 0
+}
+
+// compare lists the differences of two subschemas for the value at a place of the data.
+func (c *comparison) compare(a, b *node, at string) {
+	a, b = target(a), target(b)
+	key := pair{a.orPlain(), b.orPlain(), c.unsure, c.beside}
+	if key.a == key.b || c.met[key] || c.quiet && len(c.found) > 0 || len(c.found) >= maxDifferences || !c.charge(perPair) {
+		return
+	}
+	defer func() { c.depth-- }()
+	if !c.within() {
+		return
+	}
+	c.met[key] = true
+	switch {
+	case a.never && b.never:
+		return
+	case a.never:
+		c.widens(b.at, "%s is allowed.", subject(at))
+		return
+	case b.never:
+		c.tightens(b.at, "%s is not allowed any more.", subject(at))
+		return
+	}
+	if !c.types(a, b, at) {
+		return
+	}
+	c.values(a, b, at)
+	c.bounds(a, b, at)
+	c.members(a, b, at)
+	c.items(a, b, at)
+	c.combinations(a, b, at)
+	if b.deprecated && !a.deprecated {
+		c.add(b.at+"/deprecated", false, false, "%s is deprecated.", subject(at))
+	}
+}
+
+// part compares two subschemas of a part of the value. of returns a subschema's own for that part.
+func (c *comparison) part(a, b *node, at string, of func(*node) []*node) {
+	here, beside := c.here, c.beside
+	c.here, c.beside = nil, ""
+	var places []string
+	met := map[*node]bool{nil: true}
+	var visit func(n *node)
+	visit = func(n *node) {
+		if n = target(n); met[n] || !c.charge(perMember+int64(len(n.at))/bytesPer) {
+			return
+		}
+		met[n], c.here, places = true, append(c.here, n), append(places, n.at)
+		for _, sub := range n.inPlace() {
+			if sub != n.not {
+				visit(sub)
+			}
+		}
+	}
+	for _, n := range here {
+		for _, sub := range of(n) {
+			visit(sub)
+		}
+	}
+	if len(places) > 1 {
+		c.beside = strings.Join(places, "\n")
+	}
+	c.compare(a, b, at)
+	c.here, c.beside = here, beside
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 )
 
@@ -41,32 +40,6 @@ type compiler struct {
 type reference struct {
 	from *node
 	text string
-}
-
-// Compile prepares a schema for use, or returns its faults.
-func Compile(schema []byte) (*Schema, []Fault) {
-	if len(schema) > MaxSchema {
-		return nil, []Fault{{"", fmt.Sprintf("must be at most %d bytes", MaxSchema)}}
-	}
-	doc, err := decode(schema)
-	if err != nil {
-		return nil, []Fault{{"", "must be JSON"}}
-	}
-	c := &compiler{keywords: keywords(), nodes: map[string]*node{}, anchors: map[string]*node{}}
-	root := c.schema(doc, "", 0)
-	if root == nil && len(c.faults) == 0 {
-		c.fault("", "must be a schema: an object, true or false")
-	}
-	c.resolve()
-	if len(c.faults) == 0 {
-		c.refuseLoops()
-	}
-	if len(c.faults) > 0 {
-		slices.SortStableFunc(c.faults, func(a, b Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
-		return nil, c.faults[:min(len(c.faults), most)]
-	}
-	return &Schema{root: root, tracks: c.tracks,
-		size: 8*int64(len(schema)) + 700*int64(len(c.nodes)) + 120*c.steps + c.places}, nil
 }
 
 // decode reads one JSON value. Numbers keep their digits.
@@ -212,3 +185,5 @@ func (c *compiler) pattern(text, at string) *pattern {
 	}
 	return &pattern{compiled, int64(len(program.Inst))}
 }
+
+type keyword func(c *compiler, n *node, p place)

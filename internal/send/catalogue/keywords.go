@@ -8,8 +8,6 @@ import (
 	"strings"
 )
 
-type keyword func(c *compiler, n *node, p place)
-
 // keywords read the value of a keyword into its node. Others are annotations, as the standard says.
 func keywords() map[string]keyword {
 	return map[string]keyword{

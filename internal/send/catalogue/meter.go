@@ -59,12 +59,3 @@ func (m *Meter) charge(units int64) bool {
 	m.err = m.step(did)
 	return m.err == nil
 }
-
-// Compile is Compile with its work counted.
-func (m *Meter) Compile(schema []byte) (*Schema, []Fault, error) {
-	if !m.charge(perByteCompiled * int64(len(schema))) {
-		return nil, nil, m.err
-	}
-	s, faults := Compile(schema)
-	return s, faults, nil
-}

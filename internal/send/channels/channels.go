@@ -25,16 +25,6 @@ import (
 // MaxURL is the most bytes that the URL of a channel has.
 const MaxURL = 2048
 
-// Service describes a service for people.
-type Service struct {
-	Name    string // the scheme of its URLs
-	Title   string
-	Form    string // of its URLs
-	Example string // a URL that is read, with made up credentials
-	Pasted  string // the same as the service shows it in its settings; empty: it shows none, or one that this server cannot tell from others
-	Arrives string // what an alert becomes there
-}
-
 // Services lists all services, sorted by name.
 func Services() []Service {
 	var all []Service
@@ -49,21 +39,6 @@ func Services() []Service {
 func Closes(service string) bool {
 	r := rowOf(service)
 	return r != nil && r.closes
-}
-
-// Target is the destination of a channel, read from its URL.
-type Target struct {
-	Service string
-	Masked  string // the URL without its credentials and without what only its owner may know
-	Method  string
-	Form    bool              // the body is sent as a form; its jq expression gives an object of texts
-	Mail    *Mail             // not nil: the target is a mail server, and Method, Form, Answer are empty
-	Body    string            // a jq expression over the input, see Input
-	Answer  string            // a jq expression over the answer; empty: its status says everything
-	Headers map[string]string // they may hold credentials
-	reading                   // of the URL
-	url     string            // with {names} of values
-	closing string            // the same for alerts that are resolved; empty: url
 }
 
 // Read reads the URL of a channel. The error names the fault for the person who entered it. Of the
@@ -137,34 +112,6 @@ func alertOf(e *grapnel.Event) string {
 		return e.ID
 	}
 	return data.ID
-}
-
-// fill replaces {names} by values: escaped in a path and in a query; {+name} as it is.
-func (t *Target) fill(template string, more map[string]string) string {
-	var b strings.Builder
-	for rest := template; rest != ""; {
-		before, after, open := strings.Cut(rest, "{")
-		b.WriteString(before)
-		if !open {
-			break
-		}
-		name, tail, _ := strings.Cut(after, "}")
-		rest = tail
-		name, as := strings.CutPrefix(name, "+")
-		value, found := more[name]
-		if !found {
-			value = t.values[name]
-		}
-		switch {
-		case as || name == "host":
-			b.WriteString(value)
-		case strings.Contains(b.String(), "?"):
-			b.WriteString(url.QueryEscape(value))
-		default:
-			b.WriteString(url.PathEscape(value))
-		}
-	}
-	return b.String()
 }
 
 // Input is the input of the expression Body: the standard body of the event (id, type, timestamp,

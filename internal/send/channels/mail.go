@@ -10,22 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Mail is a mail server, and the envelope of the mails that it gets.
-type Mail struct {
-	Host     string // name or address
-	Port     string
-	User     string // empty: no AUTH
-	Password grapnel.Secret
-	Login    bool // AUTH LOGIN instead of PLAIN
-	Implicit bool // TLS from the first byte
-	Clear    bool // STARTTLS is not used
-	Require  bool // without STARTTLS nothing is sent
-	From     mail.Address
-	To       []mail.Address
-	Subject  string // put before the titles of alerts; empty: nothing
-	Hello    string // the name said in EHLO
-}
-
 // maxRecipients bounds the recipients of one channel.
 const maxRecipients = 20
 

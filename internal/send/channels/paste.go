@@ -58,3 +58,31 @@ func (r *row) shown() string {
 	}
 	return strings.NewReplacer("!}", "}", "?}", "}", "*}", "}", "{", "", "}", "").Replace(text)
 }
+
+// fill replaces {names} by values: escaped in a path and in a query; {+name} as it is.
+func (t *Target) fill(template string, more map[string]string) string {
+	var b strings.Builder
+	for rest := template; rest != ""; {
+		before, after, open := strings.Cut(rest, "{")
+		b.WriteString(before)
+		if !open {
+			break
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		rest = tail
+		name, as := strings.CutPrefix(name, "+")
+		value, found := more[name]
+		if !found {
+			value = t.values[name]
+		}
+		switch {
+		case as || name == "host":
+			b.WriteString(value)
+		case strings.Contains(b.String(), "?"):
+			b.WriteString(url.QueryEscape(value))
+		default:
+			b.WriteString(url.PathEscape(value))
+		}
+	}
+	return b.String()
+}

@@ -11,23 +11,6 @@ import (
 	"strings"
 )
 
-// A way is one of the forms that the URLs of a service have. Each part of the URL is a pattern:
-// text, and {names} of values. {name!} is a credential, {name?} may be missing, {name*} takes any
-// number of segments of a path.
-type way struct {
-	user, pass, host, path, query string
-
-	url     string // of the request; see Target.URL
-	closing string
-	headers map[string]string // values hold {names}
-}
-
-// reading has the parts of a URL as a way reads them.
-type reading struct {
-	values map[string]string // by their names in the row
-	secret map[string]bool   // those that are credentials
-}
-
 var named = regexp.MustCompile(`\{([a-z]+)([!?*]*)\}`)
 
 // compile prepares a pattern. The flags of its names say what they take.

@@ -7,16 +7,6 @@ import (
 	"time"
 )
 
-// alarms orders endpoints by the time of their next refresh.
-type alarms struct{ line line[*alarm] }
-
-// alarm is an endpoint's entry among the alarms.
-type alarm struct {
-	ep  *endpoint
-	at  time.Time
-	pos int
-}
-
 func (a *alarm) place() *int { return &a.pos }
 
 func (a *alarm) before(b *alarm) bool {
@@ -24,16 +14,6 @@ func (a *alarm) before(b *alarm) bool {
 		return c < 0
 	}
 	return a.ep.number < b.ep.number
-}
-
-// set gives an endpoint its alarm; the zero time removes it.
-func (a *alarms) set(ep *endpoint, at time.Time) {
-	if at.IsZero() {
-		a.line.leave(&ep.alarm)
-	} else if ep.alarm.pos == 0 || !at.Equal(ep.alarm.at) {
-		ep.alarm.ep, ep.alarm.at = ep, at
-		a.line.put(&ep.alarm)
-	}
 }
 
 // next is the earliest alarm, zero if no endpoint has one.

@@ -132,15 +132,6 @@ func (c *Core) carryOut(now time.Time, ep *endpoint) {
 	c.disable(now, ep)
 }
 
-// confirm asks for the core's own disabling to be stored, again after a failure.
-func (c *Core) confirm(now time.Time, ep *endpoint) {
-	if ep.confirmed || ep.confirming || ep.leaving || ep.endAt.After(now) || c.draining || ep.recording > 0 {
-		return // the outcomes that led here, with their notifications, are recorded first
-	}
-	ep.confirming = true
-	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason, ByAnswer: ep.config.DisabledByAnswer})
-}
-
 // disabled applies the answer to Disable. After a success Configured has come or is about to come.
 func (c *Core) disabled(now time.Time, in Disabled) {
 	ep := c.endpoints[in.Endpoint]
@@ -154,38 +145,6 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 		ep.confirmed = true
 	}
 	c.refresh(now, ep)
-}
-
-// record emits a change to be stored, together with the endpoint's standing if that has changed.
-// The head cannot be attempted until the change is durable. The engine's recorder commits it and
-// answers with Recorded. event names the delivery's event; it is zero if the event was not read.
-func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
-	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
-	ch.Standing = ep.standing()
-	if ch.Attempt != nil {
-		ch.Expect, ch.Lone = h.Attempts, h.Lane == ""
-	} else {
-		ch.Expect = min(ch.Expect, store.AnyAttempts)
-	}
-	ch.NextDelay = ep.delay
-	h.phase = recording
-	ep.recording++
-	h.recorded = ch.At
-	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news,
-		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event},
-		Patient: ch.Lone && ch.Status == grapnel.Delivered && ch.Standing == nil && len(news) == 0 && !c.late.some()}
-	c.recording++
-	c.emit(Record{h.change})
-}
-
-// standing returns the endpoint's standing if it has to be recorded, and marks it as recorded.
-func (ep *endpoint) standing() *store.Standing {
-	if !ep.gate.dirty {
-		return nil
-	}
-	ep.gate.dirty = false
-	ep.gate.number++
-	return &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
 }
 
 // keep records a standing that an operator's action changed, not an outcome. It is a change without
@@ -286,4 +245,12 @@ func (c *Core) settle(now time.Time, ep *endpoint, h *head) {
 	for _, o := range orders {
 		c.operate(now, o)
 	}
+}
+
+// seed is the seed of a delivery's jitter.
+func (c *Core) seed(delivery int64) uint64 {
+	if c.options.IDs == nil {
+		return uint64(delivery)
+	}
+	return c.options.IDs.Seed(delivery)
 }

@@ -40,41 +40,12 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Options are the core's limits. Zero values mean the defaults.
-type Options struct {
-	Bounds  Bounds       // zero: their defaults
-	Slots   int          // attempts in flight on this node at once; 512
-	PerHost int          // attempts in flight of one tenant at one host and port; half of the slots
-	IDs     *grapnel.IDs // makes the deliveries' ids; nil: simulations use row ids in clear
-	Shared  bool         // other nodes use the store as well, so commit times vary for reasons outside this node
-}
-
-// Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
-type Core struct {
-	options   Options
-	bounds    *Bounds
-	endpoints map[string]*endpoint
-	count     int // endpoints ever seen; numbers them, which makes ties deterministic
-	fair      fairness
-	alarms    alarms
-	seen      seen
-	reserved  reserved
-	quotas    quotas
-	late      late
-	newcomers []*tenant // tenants with endpoints that are ready and have nothing in flight, in turn
-	running   int
-	recording int
-	draining  bool
-	last      time.Time // of the last Step
-	out       []Effect
-}
 
 // New returns a core that owns no endpoint yet.
 func New(o Options) *Core {
@@ -86,22 +57,6 @@ func New(o Options) *Core {
 		quotas: quotas{perHost: map[destination]*quota{}, tenants: map[string]*tenant{}}, late: newLate(o.Shared, o.Bounds),
 		reserved: reserved{most: o.Bounds.Reserve},
 	}
-}
-
-// seed is the seed of a delivery's jitter.
-func (c *Core) seed(delivery int64) uint64 {
-	if c.options.IDs == nil {
-		return uint64(delivery)
-	}
-	return c.options.IDs.Seed(delivery)
-}
-
-// nameOf is the id of a head's delivery.
-func (c *Core) nameOf(h *store.Head) string {
-	if c.options.IDs == nil {
-		return grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery)
-	}
-	return c.options.IDs.Delivery(h.CreatedAt, h.Delivery)
 }
 
 // Step applies one input at the given time and returns the effects to carry out. The slice is valid
@@ -166,8 +121,6 @@ func (c *Core) Busy() (running, recording int) { return c.running, c.recording }
 // Slots is the number of attempts that may be in flight at once.
 func (c *Core) Slots() int { return c.options.Slots }
 
-func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
-
 // configure applies the configuration of a new or changed endpoint.
 func (c *Core) configure(now time.Time, in Configured) {
 	own := *in.Endpoint // in.Endpoint may point into a list of all endpoints, which would stay in memory with it
@@ -208,73 +161,6 @@ func (c *Core) configure(now time.Time, in Configured) {
 		ep.opened(now)
 	}
 	c.refresh(now, ep)
-}
-
-// refresh updates everything derived from an endpoint's state: the page to load, its entry in the
-// fair queue, its alarm. Every function that changes an endpoint calls it last.
-func (c *Core) refresh(now time.Time, ep *endpoint) {
-	c.confirm(now, ep)
-	c.end(now, ep)
-	c.hurry(now, ep)
-	c.seek(now, ep)
-	ep.window.refill(now)
-	c.expire(now, ep)
-	c.load(now, ep)
-	c.settled(now, ep)
-	if c.pick(now, ep) != nil {
-		c.fair.add(ep, ep.waited)
-		ep.waited = false
-		if t := ep.tenant; ep.gate.running == 0 && !ep.newcomer {
-			ep.newcomer = true
-			if len(t.newcomers) == 0 {
-				c.newcomers = append(c.newcomers, t)
-			}
-			t.newcomers = append(t.newcomers, ep)
-		}
-	} else {
-		c.fair.remove(ep)
-	}
-	c.alarms.set(ep, c.alarm(now, ep))
-	c.depart(ep)
-}
-
-// alarm is the next time at which an endpoint must be refreshed without an input; zero: never.
-// Times that have passed are left out, because refresh has acted on them already, so the alarm is
-// in the future.
-func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
-	var at time.Time
-	soonest := func(t time.Time) {
-		if t.After(now) {
-			at = earliest(at, t)
-		}
-	}
-	switch {
-	case c.draining:
-	case !ep.open():
-		soonest(ep.endAt)
-	default:
-		ep.gate.opensAt(now, soonest)
-		soonest(ep.hastenAt)
-		if ep.hasten && !ep.gate.tripped() {
-			soonest(ep.gate.trust.Next(now))
-		}
-		if longest := ep.config.Policy.MaxAge.Std(); longest > 0 && !ep.window.oldest.IsZero() && ep.gate.barred(now) {
-			soonest(ep.window.oldest.Add(longest + time.Nanosecond))
-		}
-		for _, h := range ep.window.waiting {
-			if soonest(h.due); !h.urgent() {
-				break // the others are due later
-			}
-		}
-		if !ep.window.loading {
-			soonest(ep.pollAt)
-			soonest(ep.window.retryAt)
-		}
-		if ep.window.wantsPage() {
-			soonest(ep.window.pageAt())
-		}
-	}
-	return at
 }
 
 // dispatch starts attempts while slots are free, each for the endpoint that has used the least slot
@@ -339,17 +225,100 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 	}
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
+// ended repeats the End until no delivery is left.
+func (c *Core) ended(now time.Time, in Ended) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
 	}
-	return a
+	ep.ending, ep.endAt = false, time.Time{}
+	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
+	if in.Err == nil && in.Count < c.bounds.End && len(ep.window.heads) == 0 {
+		ep.unended = nil
+	}
+	_, ends := ep.ends(now)
+	switch {
+	case ep.open():
+		ep.opened(now)
+	case in.Err != nil:
+		ep.endAt = now.Add(c.bounds.Retry)
+	case ends && ep.unended == nil:
+		ep.over = true
+		if !ep.config.DeletedAt.IsZero() {
+			c.emit(Forget{Endpoint: ep.config.ID})
+			c.remove(ep)
+			return
+		}
+	}
+	c.refresh(now, ep)
 }
 
-// earliest is the earlier of two times; a zero time counts as absent.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
+// hastened has the new due times read.
+func (c *Core) hastened(now time.Time, in Hastened) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
 	}
-	return a
+	ep.hastening = false
+	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
+	switch {
+	case in.Err != nil:
+		// The call may have succeeded although it failed here; then the next one changes nothing,
+		// and the store has the new times.
+		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(c.bounds.Retry), true
+	case in.Count > 0 || ep.replanned:
+		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
+		if ep.open() {
+			ep.window.forgetPlans(now)
+		}
+	}
+	c.refresh(now, ep)
+}
+
+// leave begins to forget an endpoint.
+func (c *Core) leave(now time.Time, id string) {
+	ep := c.endpoints[id]
+	if ep == nil {
+		c.emit(Left{Endpoint: id})
+		return
+	}
+	ep.leave()
+	c.refresh(now, ep)
+}
+
+// loaded applies a page.
+func (c *Core) loaded(now time.Time, in Loaded) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
+	}
+	w := &ep.window
+	stale := w.stale
+	w.loading, w.stale = false, false
+	switch {
+	case in.Err != nil:
+		w.chill(now)
+		w.retryAt = now.Add(w.bounds.Retry)
+	case stale || !ep.open():
+		w.chill(now)
+	default:
+		complete := true // all heads of the page were in memory
+		for _, h := range in.Heads {
+			w.supplant(&h)
+			if w.known(h.Delivery) != nil || w.touched[h.Delivery] {
+				continue
+			}
+			complete = false
+			if h.Due.After(now.Add(w.bounds.Horizon)) && !ahead(now, &h) {
+				w.chill(h.Due)
+				continue
+			}
+			c.admit(now, ep, h)
+		}
+		c.forward(now, ep, in.Heads)
+		if n := len(in.Heads); n >= in.Limit && n > 0 {
+			w.chillBehind(in.Heads[n-1].Due, complete)
+		}
+	}
+	c.refresh(now, ep)
 }

@@ -2,55 +2,12 @@ package core
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
-
-// endpoint is the core's state of one endpoint that this node owns.
-type endpoint struct {
-	number int // in the order of first sight; breaks ties
-	bounds *Bounds
-	config *grapnel.Endpoint
-	window window
-	gate   gate
-	pollAt time.Time
-	floor  int64         // hints about deliveries up to this number are not trusted
-	delay  time.Duration // before the first attempt of a delivery that becomes a head
-
-	share     share     // of the slots; see fairness
-	refusedBy *quota    // the quota that refused it and lists it; nil: none
-	waited    bool      // a quota has refused it since it was last ready
-	refusedAt time.Time // when its gate or a quota last refused a head that was due, or it was first seen
-	tenant    *tenant   // its owner
-	newcomer  bool      // listed in tenant.newcomers
-	heard     time.Time // when the last attempt finished, or the first of those in flight began
-	alarm     alarm
-
-	since     time.Time // when its status last changed
-	unsure    bool      // the status may have changed before since: this core has not seen that
-	hasten    bool      // deliveries delayed by its outage must be made due
-	hastening bool      // a Hasten is on its way
-	hastened  int       // limit of that Hasten
-	replanned bool      // a Hasten failed, so some deliveries may be due earlier than the window says
-	hastenAt  time.Time // no Hasten before this, after one that failed
-
-	repair repair // of an endpoint that refused events
-
-	newest     int64         // highest delivery row id when config was read
-	confirmed  bool          // config is stored; false between the core's own disabling and its confirmation
-	confirming bool          // a Disable is on its way
-	recording  int           // changes on their way to the store
-	ending     bool          // an End is on its way
-	unended    *store.Ending // an ending that has begun and is not complete
-	endAt      time.Time     // no End or Disable before this, after one that failed
-	over       bool          // all its pending deliveries have been ended
-	late       time.Time     // when a late delivery of it was attempted last
-	leaving    bool          // it goes to another node
-}
 
 func newEndpoint(number int, b *Bounds, all *reserved) *endpoint {
 	return &endpoint{
@@ -195,30 +152,55 @@ func (c *Core) end(now time.Time, ep *endpoint) {
 	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: c.bounds.End})
 }
 
-// ended repeats the End until no delivery is left.
-func (c *Core) ended(now time.Time, in Ended) {
-	ep := c.endpoints[in.Endpoint]
-	if ep == nil {
-		return
+// set gives an endpoint its alarm; the zero time removes it.
+func (a *alarms) set(ep *endpoint, at time.Time) {
+	if at.IsZero() {
+		a.line.leave(&ep.alarm)
+	} else if ep.alarm.pos == 0 || !at.Equal(ep.alarm.at) {
+		ep.alarm.ep, ep.alarm.at = ep, at
+		a.line.put(&ep.alarm)
 	}
-	ep.ending, ep.endAt = false, time.Time{}
-	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
-	if in.Err == nil && in.Count < c.bounds.End && len(ep.window.heads) == 0 {
-		ep.unended = nil
-	}
-	_, ends := ep.ends(now)
-	switch {
-	case ep.open():
-		ep.opened(now)
-	case in.Err != nil:
-		ep.endAt = now.Add(c.bounds.Retry)
-	case ends && ep.unended == nil:
-		ep.over = true
-		if !ep.config.DeletedAt.IsZero() {
-			c.emit(Forget{Endpoint: ep.config.ID})
-			c.remove(ep)
-			return
-		}
-	}
-	c.refresh(now, ep)
 }
+
+// confirm asks for the core's own disabling to be stored, again after a failure.
+func (c *Core) confirm(now time.Time, ep *endpoint) {
+	if ep.confirmed || ep.confirming || ep.leaving || ep.endAt.After(now) || c.draining || ep.recording > 0 {
+		return // the outcomes that led here, with their notifications, are recorded first
+	}
+	ep.confirming = true
+	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason, ByAnswer: ep.config.DisabledByAnswer})
+}
+
+// standing returns the endpoint's standing if it has to be recorded, and marks it as recorded.
+func (ep *endpoint) standing() *store.Standing {
+	if !ep.gate.dirty {
+		return nil
+	}
+	ep.gate.dirty = false
+	ep.gate.number++
+	return &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
+}
+
+func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// earliest is the earlier of two times; a zero time counts as absent.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// leave undoes join.
+func (q *quotas) leave(ep *endpoint) {
+	if ep.tenant.endpoints--; ep.tenant.endpoints == 0 {
+		delete(q.tenants, ep.config.Tenant)
+	}
+}
+
+func (ep *endpoint) slow(now time.Time) bool {
+	return ep.share.average > ep.bounds.Slow || ep.gate.running > 0 && now.Sub(ep.heard) > ep.bounds.Slow
+}
+
+// chill notes that a head with this due time is only in the store.
+func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }

@@ -2,27 +2,6 @@ package core
 
 import "time"
 
-// fairness picks the next endpoint: of the tenant whose attempts have held slots for the least
-// time, the endpoint for which the same is true. It measures slot time and not the number of
-// attempts, so an endpoint that hangs pays for its slots. This is start-time fair queueing: an
-// endpoint that was idle starts at the present account, not at zero.
-type fairness struct {
-	tenants map[string]*share
-	ready   line[*share] // tenants that have a ready endpoint
-	present time.Duration
-}
-
-// share is a tenant's or an endpoint's account of slot time.
-type share struct {
-	used    time.Duration
-	number  int // breaks ties
-	pos     int
-	ready   line[*share]  // a tenant's: its endpoints
-	present time.Duration // a tenant's: the account of the endpoint served last
-	ep      *endpoint     // an endpoint's
-	average time.Duration // an endpoint's: of its attempts lately, the estimate for the next
-}
-
 func (s *share) place() *int { return &s.pos }
 
 func (s *share) before(other *share) bool {

@@ -9,39 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// gate says whether and how often an endpoint may be attempted right now. It combines the
-// configured limits, the wait the endpoint asked for (Retry-After), and the outcomes so far. The
-// rules are in package policy, which the simulator uses too.
-type gate struct {
-	limit   int // attempts at once that the configuration allows
-	running int
-	host    destination
-
-	// The rate limit is a token bucket stored as a time: every attempt moves paid ahead by one
-	// interval, and paid may be ahead of now by at most slack. The slack is the burst.
-	interval time.Duration // between attempts at the allowed rate; 0: no limit
-	slack    time.Duration // time that a burst takes at the allowed rate, less one interval
-	paid     time.Time
-
-	rules    policy.Breaker
-	circuit  policy.Circuit
-	ramp     policy.Ramp
-	trust    policy.Trust
-	standing policy.Standing
-	number   int64     // of the standing recorded last
-	dirty    bool      // the standing has changed since
-	probing  bool      // a probe is in flight
-	failing  time.Time // the first failure since the last success, seen by this process; zero: none
-	failed   time.Time // the last of these failures
-	failures int       // in a row
-	refusals int       // the latest of these failures, all of which were about single events
-	accepted bool      // an attempt has succeeded since this process began
-	shifts   int       // times the breaker was opened or closed
-	returns  int       // times the endpoint has recovered
-
-	took time.Duration // moving average of a successful delivery's duration
-}
-
 // configure applies an endpoint's limits. A new rate limit starts with one token and not with a
 // whole burst: the endpoint may have taken a burst just before this process began.
 func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
@@ -206,4 +173,28 @@ func (g *gate) resume(now time.Time) {
 	g.trust.Return()
 	g.ramp.Begin(now)
 	g.dirty = true
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// failuresInARow is how many consecutive failures make an endpoint failing that has had successes
+// since this process began; of others, the first does. One failing key among healthy ones does not
+// reach it.
+const failuresInARow = 3
+
+// failingSince is the first failure since the last success; zero: the last attempt succeeded, or
+// none was made. The standing stores it from before this process began, if the policy asks for it
+// or the endpoint was failing.
+func (g *gate) failingSince() time.Time {
+	for _, since := range []time.Time{g.standing.FailingSince, g.standing.FailingAt} {
+		if !since.IsZero() {
+			return since
+		}
+	}
+	return g.failing
 }

@@ -54,11 +54,6 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	return h
 }
 
-// failuresInARow is how many consecutive failures make an endpoint failing that has had successes
-// since this process began; of others, the first does. One failing key among healthy ones does not
-// reach it.
-const failuresInARow = 3
-
 // healthySince is the last end of another state, of a healthy endpoint.
 func (ep *endpoint) healthySince() (since time.Time) {
 	st := &ep.gate.standing
@@ -66,18 +61,6 @@ func (ep *endpoint) healthySince() (since time.Time) {
 		since = latest(since, at)
 	}
 	return since
-}
-
-// failingSince is the first failure since the last success; zero: the last attempt succeeded, or
-// none was made. The standing stores it from before this process began, if the policy asks for it
-// or the endpoint was failing.
-func (g *gate) failingSince() time.Time {
-	for _, since := range []time.Time{g.standing.FailingSince, g.standing.FailingAt} {
-		if !since.IsZero() {
-			return since
-		}
-	}
-	return g.failing
 }
 
 // perSecond estimates how many deliveries per second the endpoint takes when healthy, from its last

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -75,28 +74,6 @@ func (ep *endpoint) quiet(now time.Time) bool {
 	}
 	h := w.next(now)
 	return h == nil || h.due.After(now)
-}
-
-// hastened has the new due times read.
-func (c *Core) hastened(now time.Time, in Hastened) {
-	ep := c.endpoints[in.Endpoint]
-	if ep == nil {
-		return
-	}
-	ep.hastening = false
-	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
-	switch {
-	case in.Err != nil:
-		// The call may have succeeded although it failed here; then the next one changes nothing,
-		// and the store has the new times.
-		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(c.bounds.Retry), true
-	case in.Count > 0 || ep.replanned:
-		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
-		if ep.open() {
-			ep.window.forgetPlans(now)
-		}
-	}
-	c.refresh(now, ep)
 }
 
 // settled ends an endpoint's recovery once it has no due delivery left.

@@ -1,48 +1,11 @@
 package core
 
-import "time"
+import (
+	"time"
 
-// late limits overdue deliveries so that they do not slow down those on time. After an outage of
-// many endpoints a million deliveries may be due. The slots do not bound the load on the processor
-// and the store, because a quick endpoint uses each slot many times per second, and every new
-// delivery would queue behind the backlog.
-//
-// So while attempts on time happen, late ones share a limited number of slots. An attempt holds its
-// slot from its start until its outcome is durable. The limit follows the time that outcomes take
-// to become durable. Without attempts on time there is no limit.
-//
-// On a private store the baseline (usual) is the fastest commit seen. Any looser baseline lets late
-// deliveries load the disk until on-time traffic suffers. A shared store varies by itself and
-// seldom reaches its fastest commit. There the baseline is measured: now and then the limit falls
-// to one for Bounds.Alone checks, and the commit time at the end of them becomes the baseline. A
-// shared store that is slow, or busy with traffic on time, would be as slow without late
-// deliveries, so the limit is at least the number of attempts on time in flight. Those leave the
-// count when their request ends, not when their outcome is durable; otherwise a slower store would
-// raise the limit of the deliveries that slow it down.
-type late struct {
-	Late
-	slow    time.Duration // an attempt that takes longer counts as hanging
-	places  quota
-	freed   bool    // one became free in this step
-	prompts int     // attempts on time in flight
-	begun   []begun // attempts that are late or on time, oldest first; some have finished
-	number  int64   // attempts ever added to begun
-	limit   int
-	shared  bool          // other nodes use the store too
-	usual   time.Duration // baseline: time to become durable with almost no late attempts
-	now     time.Duration // moving average of the time to become durable
-	judged  time.Time     // time of the last check
-	alone   int           // consecutive checks at limit 1
-	found   time.Time     // when usual was measured last (shared store)
-	prompt  time.Time     // when an attempt on time last began
-}
-
-// begun is an attempt whose duration can free its slot.
-type begun struct {
-	head  *head
-	place int64
-	at    time.Time
-}
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
 
 func newLate(shared bool, b Bounds) late {
 	return late{Late: b.Late, slow: b.Slow, limit: 1, shared: shared}
@@ -134,14 +97,6 @@ func (c *Core) release(h *head) {
 	}
 }
 
-// passOn gives freed slots to endpoints with late heads.
-func (c *Core) passOn(now time.Time) {
-	if c.late.freed {
-		c.late.freed = false
-		c.look(now, &c.late.places, c.late.allowance())
-	}
-}
-
 // meet counts an attempt that is on time.
 func (l *late) meet(now time.Time, h *head) {
 	l.prompt = now
@@ -187,4 +142,26 @@ func (l *late) wake() time.Time {
 		return time.Time{}
 	}
 	return l.begun[0].at.Add(l.slow)
+}
+
+// record emits a change to be stored, together with the endpoint's standing if that has changed.
+// The head cannot be attempted until the change is durable. The engine's recorder commits it and
+// answers with Recorded. event names the delivery's event; it is zero if the event was not read.
+func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
+	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
+	ch.Standing = ep.standing()
+	if ch.Attempt != nil {
+		ch.Expect, ch.Lone = h.Attempts, h.Lane == ""
+	} else {
+		ch.Expect = min(ch.Expect, store.AnyAttempts)
+	}
+	ch.NextDelay = ep.delay
+	h.phase = recording
+	ep.recording++
+	h.recorded = ch.At
+	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news,
+		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event},
+		Patient: ch.Lone && ch.Status == grapnel.Delivered && ch.Standing == nil && len(news) == 0 && !c.late.some()}
+	c.recording++
+	c.emit(Record{h.change})
 }

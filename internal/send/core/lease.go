@@ -68,12 +68,6 @@ func ended(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News) 
 	return changed(ep, &h, ch, news, Named{})
 }
 
-// leased is the delivery of a lease as it was before.
-func leased(ep *grapnel.Endpoint, l grapnel.Lease) store.Head {
-	return store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor,
-		Trigger: l.Trigger, CreatedAt: l.CreatedAt}
-}
-
 func reasonOutlived(ep *grapnel.Endpoint, attempts int) string {
 	waited := fmt.Sprintf("not settled within the policy's max_age, %s", ep.Policy.MaxAge)
 	if attempts == 0 {

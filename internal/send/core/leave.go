@@ -18,17 +18,6 @@ import (
 var errElsewhere = grapnel.Errorf(grapnel.CodeUnavailable,
 	"the endpoint is moving to another node: check whether the order took effect, else retry")
 
-// leave begins to forget an endpoint.
-func (c *Core) leave(now time.Time, id string) {
-	ep := c.endpoints[id]
-	if ep == nil {
-		c.emit(Left{Endpoint: id})
-		return
-	}
-	ep.leave()
-	c.refresh(now, ep)
-}
-
 // Leaving says whether an endpoint is being left.
 func (c *Core) Leaving(id string) bool {
 	ep := c.endpoints[id]

@@ -95,3 +95,11 @@ func (c *Core) upshot(o *Operated, is store.Changed) error {
 var errNoDelivery = grapnel.Errorf(grapnel.CodeNotFound, "delivery not found")
 
 func (c *Core) reply(o *Operated, err error) { c.emit(Reply{Token: o.Token, Err: err}) }
+
+// nameOf is the id of a head's delivery.
+func (c *Core) nameOf(h *store.Head) string {
+	if c.options.IDs == nil {
+		return grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery)
+	}
+	return c.options.IDs.Delivery(h.CreatedAt, h.Delivery)
+}

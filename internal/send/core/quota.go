@@ -5,49 +5,6 @@ import (
 	"time"
 )
 
-// quota is a number of slots that some of the attempts share. A refused endpoint joins its list and
-// is looked at again when a slot becomes free.
-type quota struct {
-	used    int
-	refused []*endpoint
-	slow    *quota      // a host's: its endpoints with slow attempts
-	at      destination // a host's
-}
-
-// quotas keep hanging, retried and popular endpoints from taking the slots of all others. Each
-// quota is a share of all slots.
-//
-// An endpoint that has nothing in flight is bound only by the limit of its host, by the half that
-// is reserved for first attempts, and by the share of its tenant's unproven endpoints. The last
-// eighth of the slots is for such endpoints (Core.dispatch). At one host a single endpoint gets at
-// most half of the slots; so do all slow endpoints together.
-//
-// An attempt cannot be taken back, and its policy may let it hang for ten minutes. So one tenant
-// can fill any quota that tenants share. Therefore each tenant has a limit of its own at a host,
-// and a host has no limit over all tenants: only the slots bound their sum. The slots themselves
-// and the quota for retries are shared; one tenant among several must leave a part of each to the
-// others.
-type quotas struct {
-	again   quota                  // retries and replayed deliveries: at most half of the slots
-	slow    quota                  // endpoints with slow attempts: a quarter, when slots are scarce
-	greedy  quota                  // endpoints that hold a quarter already, or are unproven: none, when slots are scarce
-	perHost map[destination]*quota // of one tenant at one destination
-	tenants map[string]*tenant     // tenants with endpoints here
-}
-
-// destination is the host and port that a tenant's requests go to.
-type destination struct{ tenant, host string }
-
-// tenant is one tenant's use of slots. Its quotas count only while other tenants have endpoints
-// here.
-type tenant struct {
-	endpoints int
-	running   int
-	again     quota       // of quotas.again: at most a half
-	unproven  quota       // attempts of unproven endpoints: at most half of the slots
-	newcomers []*endpoint // were ready with nothing in flight when added; some have an attempt by now
-}
-
 // join counts an endpoint as its tenant's.
 func (q *quotas) join(ep *endpoint, name string) {
 	if q.tenants[name] == nil {
@@ -55,13 +12,6 @@ func (q *quotas) join(ep *endpoint, name string) {
 	}
 	ep.tenant = q.tenants[name]
 	ep.tenant.endpoints++
-}
-
-// leave undoes join.
-func (q *quotas) leave(ep *endpoint) {
-	if ep.tenant.endpoints--; ep.tenant.endpoints == 0 {
-		delete(q.tenants, ep.config.Tenant)
-	}
 }
 
 // several says whether tenants need protection from each other.
@@ -76,10 +26,6 @@ func (ep *endpoint) unproven() bool { return ep.share.average == 0 }
 func (c *Core) onTrial(ep *endpoint) bool {
 	return ep.unproven() && ep.gate.running > 0 &&
 		(ep.gate.running >= c.bounds.Unproven || c.quotas.several() && ep.tenant.unproven.used >= c.part(8))
-}
-
-func (ep *endpoint) slow(now time.Time) bool {
-	return ep.share.average > ep.bounds.Slow || ep.gate.running > 0 && now.Sub(ep.heard) > ep.bounds.Slow
 }
 
 func (q *quotas) host(at destination) *quota {
@@ -258,5 +204,41 @@ func (c *Core) look(now time.Time, q *quota, places int) {
 		if !ready && ep.share.pos != 0 {
 			woken++
 		}
+	}
+}
+
+// refresh updates everything derived from an endpoint's state: the page to load, its entry in the
+// fair queue, its alarm. Every function that changes an endpoint calls it last.
+func (c *Core) refresh(now time.Time, ep *endpoint) {
+	c.confirm(now, ep)
+	c.end(now, ep)
+	c.hurry(now, ep)
+	c.seek(now, ep)
+	ep.window.refill(now)
+	c.expire(now, ep)
+	c.load(now, ep)
+	c.settled(now, ep)
+	if c.pick(now, ep) != nil {
+		c.fair.add(ep, ep.waited)
+		ep.waited = false
+		if t := ep.tenant; ep.gate.running == 0 && !ep.newcomer {
+			ep.newcomer = true
+			if len(t.newcomers) == 0 {
+				c.newcomers = append(c.newcomers, t)
+			}
+			t.newcomers = append(t.newcomers, ep)
+		}
+	} else {
+		c.fair.remove(ep)
+	}
+	c.alarms.set(ep, c.alarm(now, ep))
+	c.depart(ep)
+}
+
+// passOn gives freed slots to endpoints with late heads.
+func (c *Core) passOn(now time.Time) {
+	if c.late.freed {
+		c.late.freed = false
+		c.look(now, &c.late.places, c.late.allowance())
 	}
 }

@@ -8,23 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// repair brings retries forward after an endpoint that refused events has taken one: the refusals
-// may have been its fault, and the heads of lanes would wait for hours behind a repair that no
-// circuit notices. It begins with the success that ends refusals in a row, or with a success that a
-// person asked for. One head is tried, then twice as many each time that all were delivered. The
-// first that fails ends it: the receiver accepts some events and refuses others.
-//
-// A receiver that does so all the time must not use up the attempts of a refused event. So each
-// delivery is brought forward once at most, and never for its last attempt. Both are remembered in
-// memory: the due time in the store stays, and a restart forgets them.
-type repair struct {
-	on      bool
-	allowed int            // heads that are tried together
-	want    int            // of these, not found yet
-	flying  int            // brought forward and not finished
-	tried   map[int64]bool // deliveries that were brought forward and have not been delivered
-}
-
 // begin starts a repair.
 func (r *repair) begin() {
 	r.on, r.allowed, r.want, r.flying = true, 1, 1, 0

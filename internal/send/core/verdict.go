@@ -114,3 +114,9 @@ func dead(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time
 	}
 	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
 }
+
+// leased is the delivery of a lease as it was before.
+func leased(ep *grapnel.Endpoint, l grapnel.Lease) store.Head {
+	return store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor,
+		Trigger: l.Trigger, CreatedAt: l.CreatedAt}
+}

@@ -10,57 +10,11 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// phase is the state of a head in the window.
-type phase int
-
 const (
 	idle      phase = iota // in waiting, may be attempted when due
 	running                // an attempt is in flight
 	recording              // a change is on its way to the store
 )
-
-// head is a delivery in the window.
-type head struct {
-	store.Head
-	due      time.Time // when it may be attempted: Head.Due, or later after a fault of this process
-	phase    phase
-	misfires int           // consecutive faults of this process; they consume no attempt
-	forward  bool          // a repair has brought it forward, and it has not been attempted since
-	probe    bool          // running as a probe of whether the endpoint has recovered
-	slow     bool          // running, at an endpoint with slow attempts
-	unproven bool          // running, begun when no attempt of its endpoint had finished
-	late     bool          // holds a slot for late attempts, until its outcome is durable or it hangs
-	prompt   bool          // running, counted among the attempts on time
-	place    int64         // its number in late.begun
-	recorded time.Time     // while recording: since when
-	host     *quota        // running, at this host
-	change   *Change       // while recording
-	order    *Operated     // while recording: the order that the change carries out, if any
-	orders   []Operated    // orders that came meanwhile; done once the change is durable
-	charged  time.Duration // slot time charged for the running attempt
-	started  time.Time
-	shifts   int // the gate's shifts when the running attempt began
-	returns  int // the gate's returns when belated was last called
-}
-
-// window is the part of an endpoint's heads that is in memory.
-type window struct {
-	bounds  *Bounds
-	size    int
-	heads   map[int64]*head
-	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
-	reserve reserve   // heads that are due later and found no space
-	cold    time.Time // the earliest due time of a head that is only in the store; zero: none known
-	oldest  time.Time // no idle head's anchor is earlier; zero: unknown
-
-	loading bool
-	colder  time.Time // cold before the page on its way was asked for
-	stale   bool      // the page on its way was read before deliveries may have been ended: discard it
-	retryAt time.Time // no load before this, after one that failed
-	// touched holds the deliveries that left the window while a page was on its way: the page may
-	// show them in an earlier state.
-	touched map[int64]bool
-}
 
 // next is the head to attempt first: an urgent one that is due, else the one with the earliest due
 // time. nil: no head is idle.
@@ -88,9 +42,6 @@ func (w *window) fresh(now time.Time) *head {
 	}
 	return nil
 }
-
-// chill notes that a head with this due time is only in the store.
-func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
 
 // put makes a head idle. If the window is full, the head that is due last leaves it.
 func (w *window) put(now time.Time, h *head) {
@@ -287,43 +238,6 @@ func (c *Core) load(now time.Time, ep *endpoint) {
 	c.emit(Load{Endpoint: ep.config.ID, Limit: w.size + len(w.heads)})
 }
 
-// loaded applies a page.
-func (c *Core) loaded(now time.Time, in Loaded) {
-	ep := c.endpoints[in.Endpoint]
-	if ep == nil {
-		return
-	}
-	w := &ep.window
-	stale := w.stale
-	w.loading, w.stale = false, false
-	switch {
-	case in.Err != nil:
-		w.chill(now)
-		w.retryAt = now.Add(w.bounds.Retry)
-	case stale || !ep.open():
-		w.chill(now)
-	default:
-		complete := true // all heads of the page were in memory
-		for _, h := range in.Heads {
-			w.supplant(&h)
-			if w.known(h.Delivery) != nil || w.touched[h.Delivery] {
-				continue
-			}
-			complete = false
-			if h.Due.After(now.Add(w.bounds.Horizon)) && !ahead(now, &h) {
-				w.chill(h.Due)
-				continue
-			}
-			c.admit(now, ep, h)
-		}
-		c.forward(now, ep, in.Heads)
-		if n := len(in.Heads); n >= in.Limit && n > 0 {
-			w.chillBehind(in.Heads[n-1].Due, complete)
-		}
-	}
-	c.refresh(now, ep)
-}
-
 // chillBehind notes that there may be more heads in the store behind a full page, whose last head
 // is due at the given time. complete says that all its heads were in memory. If the reserve goes on
 // behind the page as well, then hints have brought the backlog, and it is not read back. A head
@@ -379,3 +293,42 @@ func ahead(now time.Time, h *store.Head) bool {
 
 // begunAhead says whether a clock that was ahead began to count a head's age.
 func begunAhead(now time.Time, h *store.Head) bool { return h.Anchor.After(now.Add(time.Hour)) }
+
+// alarm is the next time at which an endpoint must be refreshed without an input; zero: never.
+// Times that have passed are left out, because refresh has acted on them already, so the alarm is
+// in the future.
+func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
+	var at time.Time
+	soonest := func(t time.Time) {
+		if t.After(now) {
+			at = earliest(at, t)
+		}
+	}
+	switch {
+	case c.draining:
+	case !ep.open():
+		soonest(ep.endAt)
+	default:
+		ep.gate.opensAt(now, soonest)
+		soonest(ep.hastenAt)
+		if ep.hasten && !ep.gate.tripped() {
+			soonest(ep.gate.trust.Next(now))
+		}
+		if longest := ep.config.Policy.MaxAge.Std(); longest > 0 && !ep.window.oldest.IsZero() && ep.gate.barred(now) {
+			soonest(ep.window.oldest.Add(longest + time.Nanosecond))
+		}
+		for _, h := range ep.window.waiting {
+			if soonest(h.due); !h.urgent() {
+				break // the others are due later
+			}
+		}
+		if !ep.window.loading {
+			soonest(ep.pollAt)
+			soonest(ep.window.retryAt)
+		}
+		if ep.window.wantsPage() {
+			soonest(ep.window.pageAt())
+		}
+	}
+	return at
+}

@@ -178,3 +178,41 @@ func (s *Sender) verdictOf(r *route, result *Result) (v verdict) {
 	}
 	return v
 }
+
+// request puts the lines and headers of an attempt's request into m.
+func (r *route) request(m *message, start time.Time, d Delivery, body []byte, contentType string) error {
+	if r.target != nil {
+		return r.alertRequest(m, d, contentType)
+	}
+	signature, err := r.signer.Sign(d.Event.ID, start, body)
+	if err != nil {
+		return err
+	}
+	m.lines = r.lines
+	r.header(&m.fields, start, d, contentType, signature)
+	return nil
+}
+
+func (r *route) unusable(class policy.Class, problem string) *route {
+	r.class, r.problem = class, problem
+	return r
+}
+
+// bodyOf returns the body of a delivery, and its content type. An event has the shape that was in
+// force when it was accepted. If that gives no body, nothing of the event was ever sent; a later
+// redelivery, by a person or a replay, then gets the shape of its own time. So a transform can be
+// repaired and the event delivered.
+func (s *Sender) bodyOf(ctx context.Context, r *route, m *message, d Delivery) (body []byte, contentType string, err error) {
+	if r.target != nil {
+		return s.alertBody(ctx, r, d.Event)
+	}
+	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
+	body, contentType, err = s.shaped(ctx, r, m, shape, d.Event)
+	if _, failed := err.(*unsendable); !failed || !d.CreatedAt.After(d.Event.AcceptedAt) { //nolint:errorlint // it is made below
+		return body, contentType, err
+	}
+	if later := r.endpoint.ShapeAt(d.CreatedAt); later.Transform != shape.Transform {
+		return s.shaped(ctx, r, m, later, d.Event)
+	}
+	return nil, "", err
+}

@@ -7,15 +7,6 @@ import (
 	"syscall"
 )
 
-// liveness is how alive looks at a connection. It is made once, because each part would be an
-// object for each request.
-type liveness struct {
-	socket syscall.RawConn
-	peek   func(fd uintptr) bool
-	peeked error // the result of peek
-	byte   [1]byte
-}
-
 // alive says whether an idle connection is unchanged: the receiver has neither closed it nor sent
 // anything. No goroutine reads from an idle connection, so this check finds a close before a
 // request is lost on it.

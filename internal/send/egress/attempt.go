@@ -1,28 +1,10 @@
 package egress
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
-
-// attempt records the progress of a request. A long body is written by a goroutine of its own, so
-// the fields that writing sets are atomic.
-type attempt struct {
-	sender   *Sender
-	start    time.Time
-	deadline time.Time
-	still    func() bool // nil: yes
-	mail     bool        // the receiver is a mail server
-
-	reused            bool
-	peer              grapnel.Peer
-	stage             atomic.Int32
-	dns, connect, tls time.Duration
-	wroteAt           atomic.Int64 // see since
-	answeredAt        int64
-}
 
 // stage is the progress of an attempt; a timeout's text names it.
 type stage int32

@@ -23,25 +23,6 @@ const (
 	connectMinimum = 2 * time.Second // for one of several addresses, unless the deadline is nearer
 )
 
-// conn is a connection that its sender tracks until it is closed, and that reports its traffic to
-// the attempt it serves.
-type conn struct {
-	net.Conn          // TLS included
-	below    net.Conn // the connection below TLS, or the same
-	sender   *Sender
-	reader   *bufio.Reader
-
-	peer       grapnel.Peer
-	attempt    *attempt
-	headerLeft int // bytes that may still be read while headers are read
-	same       same
-	idleSince  time.Time
-	liveness
-
-	watched context.Context // see watch
-	unwatch func() bool     // with connsMu: nil if it watches none
-}
-
 // noLimit as headerLeft: a body is being read, which has a limit of its own.
 const noLimit = math.MaxInt
 
@@ -249,3 +230,5 @@ func sourceless(to netip.AddrPort) bool {
 	}
 	return errors.Is(err, syscall.EADDRNOTAVAIL)
 }
+
+var errLongHeader = errors.New("its headers exceeded 32 KiB")

@@ -31,10 +31,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"maps"
 	"net"
-	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -46,51 +44,11 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Resolver finds the addresses of a name. *net.Resolver is one.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
-
-// Options say how to send. The zero value sends to public addresses over the real network.
-type Options struct {
-	Bounds    Bounds         // inside this package; zero: their defaults
-	Allow     []netip.Prefix // addresses that are let through although they are not public
-	HTTPSOnly bool           // refuse http:// URLs
-	UserAgent string         // "Grapnel/<version>"
-	Node      string         // the grapnel-node header; empty: no such header
-	Now       func() time.Time
-	// net.Resolver, the pure Go one: a C library would read "127.1" as an address
-	Resolver Resolver
-	RootCAs  *x509.CertPool // the system's
-	// Dial replaces resolving and connecting, guard included; tests give an in-memory network.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-
-	MaxConnAge time.Duration // 5 min: so that changes of DNS and of the guard's rules take effect
-	// 4 s: many servers close after 5, and a request that meets such a close is ambiguous
-	IdleTimeout time.Duration
-}
-
 const (
 	defaultMaxConnAge  = 5 * time.Minute
 	defaultIdleTimeout = 4 * time.Second
 	defaultTimeout     = 15 * time.Second // of an endpoint whose policy has none
 )
-
-// Delivery is the content of one attempt.
-type Delivery struct {
-	Endpoint  *grapnel.Endpoint
-	Event     *grapnel.Event
-	ID        string
-	Position  int64 // in its lane; 0: none
-	Number    int   // of the attempt: 1, 2, …
-	Trigger   grapnel.Trigger
-	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
-	Epoch     int64     // of the endpoint's shard; 0: one node
-	Trace     string    // the traceparent to send; empty: none
-
-	// called before the first byte is written; false: the request is not sent. nil: always sent
-	Still func() bool
-}
 
 // Result is the outcome of an attempt.
 type Result struct {
@@ -106,33 +64,6 @@ type Result struct {
 	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
 	Headers    map[string]string
 	Body       []byte
-}
-
-// Sender makes attempts. It may be used by several goroutines at once.
-type Sender struct {
-	bounds    Bounds
-	opts      Options
-	guard     *guard
-	mailGuard *guard
-	tls       *tls.Config
-	counters  counters
-	buffers   sync.Pool // of *[maxKeptBody]byte
-	messages  sync.Pool // of *message
-	closing   context.Context
-	close     context.CancelFunc
-
-	mu      sync.RWMutex
-	closed  bool
-	routes  map[string]*route // by endpoint id
-	sweepAt time.Time
-
-	connsMu sync.Mutex
-	conns   map[*conn]struct{} // open ones
-	ended   *sync.Cond         // signalled when conns becomes empty
-	sends   sync.WaitGroup
-
-	shapes  *allowance.Tenants // processor time of transforms
-	shaping chan struct{}      // holds one entry for each evaluation that runs
 }
 
 // New makes a sender. The caller closes it.
@@ -191,4 +122,8 @@ func (s *Sender) closeConns() {
 	for _, c := range open {
 		_ = c.Close() // it is being abandoned
 	}
+}
+
+func (r *Result) fail(class policy.Class, text string) {
+	r.Outcome.Class, r.Error = class, clean(text)
 }

@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"cmp"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,9 +26,6 @@ type message struct {
 
 // mostKept is the size up to which a message's bytes are kept for other requests.
 const mostKept = 64 << 10
-
-// fields are headers by name, each name once. The last value set counts.
-type fields []grapnel.Header
 
 func (f *fields) set(name, value string) {
 	for i := range *f {
@@ -114,4 +112,32 @@ func (s *Sender) forget(m *message) {
 	clear(m.fields)
 	m.fields, m.body, m.lines = m.fields[:0], nil, ""
 	s.messages.Put(m)
+}
+
+// Header names in net/http's canonical form.
+const (
+	headerContentType = "Content-Type"
+	headerUserAgent   = "User-Agent"
+	headerAttempt     = "Grapnel-Attempt"
+	headerDelivery    = "Grapnel-Delivery"
+	headerHops        = "Grapnel-Hops"
+	headerSequence    = "Grapnel-Sequence"
+	headerTrigger     = "Grapnel-Trigger"
+	headerNode        = "Grapnel-Node"
+	headerEpoch       = "Grapnel-Epoch"
+	headerTrace       = "Traceparent"
+	headerEventTrace  = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
+)
+
+// prepareRequest notes where requests go.
+func (r *route) prepareRequest(s *Sender, method string, u *url.URL) (err error) {
+	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	if u.Scheme == "https" {
+		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+		r.tls = s.tls.Clone()
+		r.tls.ServerName = u.Hostname()
+	}
+	r.method, r.host = method, u.Host
+	r.lines, err = firstLines(method, u)
+	return err
 }

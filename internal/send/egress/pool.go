@@ -1,21 +1,8 @@
 package egress
 
 import (
-	"sync"
 	"time"
 )
-
-// pool is an endpoint's idle connections. The one used last is used next, so superfluous ones
-// expire.
-type pool struct {
-	most    int           // idle connections; further ones are closed
-	timeout time.Duration // of being idle
-
-	mu     sync.Mutex
-	idle   []*conn // the longest idle first
-	sweep  *time.Timer
-	closed bool
-}
 
 // take returns the connection used last, or nil.
 func (p *pool) take() *conn {

@@ -7,25 +7,6 @@ import (
 	"strings"
 )
 
-// reply is the part of a response that a sender uses.
-type reply struct {
-	status           int
-	headers          map[string]string // those to store
-	retryAfter, date string
-	length           int    // of a simple answer's body
-	body             []byte // at most maxKeptBody
-	ended            bool   // the body has ended, and the connection stays open
-	broken           error  // why the body did not end
-}
-
-// same is the head of the last simple answer on a connection, and how it was read. For a second the
-// heads of a receiver's answers are mostly the same bytes. The headers' map is shared, so nothing
-// may change it.
-type same struct {
-	head []byte
-	is   reply
-}
-
 // read is simpleReply, which it does not call for the head of the last answer.
 func (s *same) read(b []byte, most int) (is reply, size int, ok bool) {
 	if len(s.head) > 0 && bytes.HasPrefix(b, s.head) {

@@ -3,6 +3,7 @@ package egress
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -16,40 +17,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/sign"
 )
-
-const (
-	timeLayout  = "2006-01-02T15:04:05.000000Z"
-	octetStream = "application/octet-stream"
-)
-
-// Header names in net/http's canonical form.
-const (
-	headerContentType = "Content-Type"
-	headerUserAgent   = "User-Agent"
-	headerAttempt     = "Grapnel-Attempt"
-	headerDelivery    = "Grapnel-Delivery"
-	headerHops        = "Grapnel-Hops"
-	headerSequence    = "Grapnel-Sequence"
-	headerTrigger     = "Grapnel-Trigger"
-	headerNode        = "Grapnel-Node"
-	headerEpoch       = "Grapnel-Epoch"
-	headerTrace       = "Traceparent"
-	headerEventTrace  = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
-)
-
-// request puts the lines and headers of an attempt's request into m.
-func (r *route) request(m *message, start time.Time, d Delivery, body []byte, contentType string) error {
-	if r.target != nil {
-		return r.alertRequest(m, d, contentType)
-	}
-	signature, err := r.signer.Sign(d.Event.ID, start, body)
-	if err != nil {
-		return err
-	}
-	m.lines = r.lines
-	r.header(&m.fields, start, d, contentType, signature)
-	return nil
-}
 
 func (r *route) header(f *fields, start time.Time, d Delivery, contentType, signature string) {
 	r.own(f, d)
@@ -110,21 +77,6 @@ func cloudEvent(f *fields, e *grapnel.Event) {
 	if e.Key != "" {
 		f.set("Ce-Partitionkey", percentEncode(e.Key, `"%`))
 	}
-}
-
-// percentEncode writes text as printable ASCII without space and without the others: for a header
-// of the HTTP binding of CloudEvents, or for the query of a request line.
-func percentEncode(text, others string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(others, c) >= 0 {
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }
 
 // formatted returns the bytes of a format and their content type. An envelope is made in the memory
@@ -196,12 +148,6 @@ func hasJSON(e *grapnel.Event) bool {
 	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && utf8.Valid(e.Data) && json.Valid(e.Data)
 }
 
-// filled is a header of the endpoint's own with placeholders.
-type filled struct {
-	name     string
-	template template
-}
-
 func (r *route) addOwn(name, value string) {
 	t, _ := parseTemplate(value) // a faulty part of it is sent literally
 	r.hidden[name] = !t.bare()
@@ -217,4 +163,11 @@ func timeoutOf(e *grapnel.Endpoint) time.Duration {
 		return d
 	}
 	return defaultTimeout
+}
+
+func (r *route) addOwns(headers map[string]string) {
+	r.hidden = map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
+	}
 }

@@ -1,49 +1,15 @@
 package egress
 
 import (
-	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"net/http"
-	"net/url"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/send/channels"
-	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
-
-// route is the prepared state of an endpoint: its URL, its signer, its connections. It lives until
-// the endpoint changes, one of its secrets expires, or its connections are too old.
-type route struct {
-	endpoint *grapnel.Endpoint
-	until    time.Time
-	timeout  time.Duration
-	method   string
-	host     string
-	lines    string // of every request: see firstLines
-	static   fields // the same for every delivery
-	filled   []filled
-	hidden   map[string]bool // own headers whose values are not stored with attempts
-	signer   *sign.Signer
-	target   *channels.Target // not nil: the endpoint is a channel
-	address  string           // host:port
-	tls      *tls.Config      // nil: plain HTTP
-	pool     pool
-
-	shapes     sync.Mutex
-	transforms map[string]*transform.Transform // by their texts
-
-	class   policy.Class // class of every attempt if none can be made; empty: they can
-	problem string
-}
 
 // route returns the prepared route of an endpoint. It counts the send; the caller calls
 // s.sends.Done when ok.
@@ -133,24 +99,6 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	return r
 }
 
-// prepareRequest notes where requests go.
-func (r *route) prepareRequest(s *Sender, method string, u *url.URL) (err error) {
-	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
-	if u.Scheme == "https" {
-		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
-		r.tls = s.tls.Clone()
-		r.tls.ServerName = u.Hostname()
-	}
-	r.method, r.host = method, u.Host
-	r.lines, err = firstLines(method, u)
-	return err
-}
-
-func (r *route) unusable(class policy.Class, problem string) *route {
-	r.class, r.problem = class, problem
-	return r
-}
-
 // prepareSigner signs with every live secret; the route ends when the first of them expires.
 func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
 	var live []string
@@ -184,11 +132,4 @@ func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 	}
 	r.addOwns(e.SentHeaders())
 	return nil
-}
-
-func (r *route) addOwns(headers map[string]string) {
-	r.hidden = map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
-	}
 }

@@ -3,9 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -31,10 +29,6 @@ func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 		s.counters.blocked.Add(1)
 	}
 	return result
-}
-
-func (r *Result) fail(class policy.Class, text string) {
-	r.Outcome.Class, r.Error = class, clean(text)
 }
 
 func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result) {
@@ -119,53 +113,4 @@ func (r *route) sent(all fields) []grapnel.Header {
 		kept = append(kept, is)
 	}
 	return kept
-}
-
-// receive reads an answer into the result of Send; the engine makes core.Finished of it. A body
-// that breaks off matters only if the status says success: the receiver had not finished saying
-// so.
-func (s *Sender) receive(c *conn, result *Result) (ended bool, err error) {
-	is, err := s.answer(c)
-	if err != nil {
-		return false, err
-	}
-	result.Outcome.Status = is.status
-	result.Outcome.Class = policy.ClassOf(is.status)
-	result.Headers, result.Body = is.headers, is.body
-	if is.status < 200 { // 101, after which another protocol follows, or no valid status
-		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(is.status) + " switches to another protocol or means nothing"
-		return false, nil
-	}
-	ended = is.ended && c.reader.Buffered() == 0
-	if result.Outcome.Class == policy.ClassNone {
-		return ended, is.broken
-	}
-	result.Error = strconv.Itoa(is.status) + " " + http.StatusText(is.status)
-	if result.Outcome.Class == policy.ClassRedirect {
-		result.Error += ": redirects are not followed"
-	}
-	if is.retryAfter != "" {
-		now := s.opts.Now()
-		if date, err := http.ParseTime(is.date); err == nil {
-			now = date
-		}
-		result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = policy.ParseRetryAfter(is.retryAfter, now)
-	}
-	return ended, nil
-}
-
-// explain turns an error into a class and a text. Our own reasons to stop come first, then the
-// deadline: both make the connection fail in ways that look like the receiver's.
-func (s *Sender) explain(ctx context.Context, r *route, a *attempt, err error, result *Result) {
-	switch {
-	case ctx.Err() != nil || s.closing.Err() != nil:
-		result.fail(policy.ClassInternal, "interrupted: the server is shutting down")
-	case errors.Is(err, errWithdrawn):
-		result.Deferred = true
-		result.fail(policy.ClassInternal, err.Error())
-	case time.Until(a.deadline) <= 0:
-		result.fail(policy.ClassTimeout, "no complete answer within "+r.timeout.String()+", "+stage(a.stage.Load()).String())
-	default:
-		result.fail(classify(err))
-	}
 }

@@ -25,25 +25,6 @@ func (deferred) Error() string {
 	return "the transforms of the tenant's endpoints have used up their share of the processor"
 }
 
-// bodyOf returns the body of a delivery, and its content type. An event has the shape that was in
-// force when it was accepted. If that gives no body, nothing of the event was ever sent; a later
-// redelivery, by a person or a replay, then gets the shape of its own time. So a transform can be
-// repaired and the event delivered.
-func (s *Sender) bodyOf(ctx context.Context, r *route, m *message, d Delivery) (body []byte, contentType string, err error) {
-	if r.target != nil {
-		return s.alertBody(ctx, r, d.Event)
-	}
-	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
-	body, contentType, err = s.shaped(ctx, r, m, shape, d.Event)
-	if _, failed := err.(*unsendable); !failed || !d.CreatedAt.After(d.Event.AcceptedAt) { //nolint:errorlint // it is made below
-		return body, contentType, err
-	}
-	if later := r.endpoint.ShapeAt(d.CreatedAt); later.Transform != shape.Transform {
-		return s.shaped(ctx, r, m, later, d.Event)
-	}
-	return nil, "", err
-}
-
 // shaped is the body of an event in a shape. The transforms of a tenant get 1/ShapePart of one
 // processor: beyond the burst, ShapePart times the duration of an evaluation has to pass before the
 // next one.

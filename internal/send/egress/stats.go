@@ -1,7 +1,5 @@
 package egress
 
-import "sync/atomic"
-
 // Stats counts the work of a sender since it was made.
 type Stats struct {
 	Attempts uint64 // that ended
@@ -15,11 +13,6 @@ type Stats struct {
 	Deferred   uint64 // attempts postponed because the tenant's transforms are over their limit
 	InFlight   int64
 	Open       int64 // connections
-}
-
-type counters struct {
-	attempts, reused, fresh, dialed, blocked, written, unsendable, deferred atomic.Uint64
-	inFlight, open                                                          atomic.Int64
 }
 
 // Stats returns the counts of now.

@@ -27,12 +27,6 @@ var placeholders = map[string]func(Delivery) string{
 // Placeholders are the names that CheckHeaders allows in braces, sorted.
 func Placeholders() []string { return slices.Sorted(maps.Keys(placeholders)) }
 
-// template is a header's value in parts: texts, and the placeholders between them.
-type template []struct {
-	text  string
-	value func(Delivery) string // nil: only the text
-}
-
 // of is the value for a delivery. Values of the event are percent-encoded as in ce-partitionkey, so
 // that no control character can end the header.
 func (t template) of(d Delivery) string {
@@ -97,4 +91,24 @@ func parseTemplate(value string) (t template, wrong string) {
 		wrong += "; known are {" + strings.Join(Placeholders(), "} {") + "}; {{ and }} are braces"
 	}
 	return t, wrong
+}
+
+const (
+	timeLayout  = "2006-01-02T15:04:05.000000Z"
+	octetStream = "application/octet-stream"
+)
+
+// percentEncode writes text as printable ASCII without space and without the others: for a header
+// of the HTTP binding of CloudEvents, or for the query of a request line.
+func percentEncode(text, others string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(others, c) >= 0 {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

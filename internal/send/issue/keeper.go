@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,30 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Keeper merges the deltas of a Tally into documents, and resolves issues whose endpoint delivers
-// again. Flush is for one goroutine.
-type Keeper struct {
-	o        Options
-	index    index
-	next     time.Time // when all issues are read again
-	purge    time.Time // when old issues are deleted again
-	failures int       // flushes in a row that failed
-}
-
-// Options are the parts that a Keeper works with.
-type Options struct {
-	Bounds    Bounds
-	Documents store.Documents
-	Tally     *Tally
-	Now       func() time.Time
-	Log       *slog.Logger
-	// Failing says whether a delivery with the issue's class and status is still being retried.
-	Failing func(ctx context.Context, i *Issue) (bool, error)
-	// Gone says whether the endpoint was deleted.
-	Gone  func(endpoint string) bool
-	Leads func() bool // this node deletes old issues
-}
 
 // NewKeeper makes one.
 func NewKeeper(o Options) *Keeper {
@@ -238,18 +213,4 @@ func (b *merging) write() error {
 	}
 	_, err := b.k.o.Documents.PutDocuments(b.ctx, b.scope, writes, store.With{})
 	return err
-}
-
-func (i *Issue) write(now time.Time) (store.DocumentWrite, error) {
-	body, err := i.Encode()
-	is := store.Document{Tenant: i.Tenant, Kind: Kind, ID: i.ID, Revision: i.Revision, At: now, Body: body}
-	return store.DocumentWrite{Document: is}, err
-}
-
-func read(ctx context.Context, from store.Documents, scope store.Scope, tenant, id string) (*Issue, error) {
-	doc, err := from.Document(ctx, scope, tenant, Kind, id)
-	if err != nil {
-		return nil, err
-	}
-	return Decode(doc.Body, doc.Revision)
 }

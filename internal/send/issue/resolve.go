@@ -175,3 +175,17 @@ func (k *Keeper) forget(ctx context.Context, now time.Time) error {
 		}
 	}
 }
+
+func (i *Issue) write(now time.Time) (store.DocumentWrite, error) {
+	body, err := i.Encode()
+	is := store.Document{Tenant: i.Tenant, Kind: Kind, ID: i.ID, Revision: i.Revision, At: now, Body: body}
+	return store.DocumentWrite{Document: is}, err
+}
+
+func read(ctx context.Context, from store.Documents, scope store.Scope, tenant, id string) (*Issue, error) {
+	doc, err := from.Document(ctx, scope, tenant, Kind, id)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(doc.Body, doc.Revision)
+}

@@ -1,39 +1,14 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// stepsInASecond is the highest number of steps of a job per second; a fast job creates more
-// deliveries in each.
-const stepsInASecond = 20
-
-// job is the goroutine of one running replay. Its durable state is in the store; the fields may be
-// lost.
-type job struct {
-	runner   *Runner
-	id       string
-	endpoint string
-	ctx      context.Context
-	nudged   chan struct{} // holds a token when the replay was changed
-	ended    chan struct{} // holds a token when deliveries of its endpoint have finished
-
-	pace     pace
-	searched int64 // nothing qualifies up to this row id; the stored cursor may be lower
-	atTheEnd bool  // the last candidate has been looked at
-
-	mu    sync.Mutex
-	why   string // the reason why it makes no progress, though it is running; empty: it does
-	speed speed
-}
 
 // next is a job's next action: it ends, or it waits.
 type next struct {
@@ -222,4 +197,37 @@ func (j *job) standing(now time.Time) (why string, perSecond float64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.why, j.speed.perSecond(now)
+}
+
+// verbs are the audit verbs for giving a replay a status.
+var verbs = map[grapnel.ReplayStatus]grapnel.Verb{
+	grapnel.ReplayPaused: grapnel.VerbPauseReplay, grapnel.ReplayRunning: grapnel.VerbResumeReplay,
+	grapnel.ReplayStopped: grapnel.VerbStopReplay, grapnel.ReplayCancelled: grapnel.VerbCancelReplay,
+}
+
+// entry is the audit entry of an order. Entries refer to endpoints and deliveries only, so the
+// replay's id precedes the reason.
+func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *grapnel.AuditEntry {
+	reason := r.ID
+	if by.Reason != "" {
+		reason += ": " + by.Reason
+	}
+	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
+}
+
+// begin starts a job's goroutine unless it runs; the caller holds the lock.
+func (r *Runner) begin(id, endpoint string) {
+	if r.ctx == nil || r.ctx.Err() != nil || r.jobs[id] != nil {
+		return
+	}
+	j := &job{runner: r, id: id, endpoint: endpoint, ctx: r.ctx, nudged: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+	r.jobs[id] = j
+	r.work.Go(func() {
+		j.run()
+		r.mu.Lock()
+		delete(r.jobs, id)
+		r.mu.Unlock()
+		// It may have been resumed between its last look at itself and this moment.
+		token(r.appeared)
+	})
 }

@@ -64,9 +64,6 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.deliveries, over, "over")
 }
 
-// items counts deliveries of replays by result.
-type items struct{ created, delivered, failed int64 }
-
 // saw stores a job's last read of its replay, and counts what the replay has finished since the
 // read before, which may have been before a pause.
 func (r *Runner) saw(is *grapnel.Replay) {

@@ -120,22 +120,6 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 	}
 }
 
-// verbs are the audit verbs for giving a replay a status.
-var verbs = map[grapnel.ReplayStatus]grapnel.Verb{
-	grapnel.ReplayPaused: grapnel.VerbPauseReplay, grapnel.ReplayRunning: grapnel.VerbResumeReplay,
-	grapnel.ReplayStopped: grapnel.VerbStopReplay, grapnel.ReplayCancelled: grapnel.VerbCancelReplay,
-}
-
-// entry is the audit entry of an order. Entries refer to endpoints and deliveries only, so the
-// replay's id precedes the reason.
-func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *grapnel.AuditEntry {
-	reason := r.ID
-	if by.Reason != "" {
-		reason += ": " + by.Reason
-	}
-	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
-}
-
 // progress adds the reason why a replay waits, and its estimated end. The job of this node has
 // measured its speed; a replay of another node is judged by its row. Deliveries that qualify only
 // after they were counted, because a redelivery of theirs was pending then, raise the total when

@@ -77,3 +77,7 @@ func (s *speed) perSecond(now time.Time) float64 {
 	}
 	return float64(last.done-first.done) / took.Seconds()
 }
+
+// stepsInASecond is the highest number of steps of a job per second; a fast job creates more
+// deliveries in each.
+const stepsInASecond = 20

@@ -7,12 +7,10 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -90,81 +88,6 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run carries out replays until ctx ends, and returns when every job has returned. An unfinished
-// replay continues with the next Run.
-func (r *Runner) Run(ctx context.Context) {
-	r.mu.Lock()
-	r.ctx = ctx
-	r.mu.Unlock()
-	for failures := 0; ctx.Err() == nil; {
-		rest := r.bounds.Sweep
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
-			if failures++; backoff.Tells(failures) {
-				r.log.Error("reading active replays failed; retrying", "failures", failures, "err", err)
-			}
-			rest = backoff.Store.After(failures)
-		} else {
-			failures = 0
-		}
-		wait(ctx, rest, r.appeared, nil)
-	}
-	r.mu.Lock()
-	r.ctx = nil
-	r.mu.Unlock()
-	r.work.Wait()
-}
-
-// sweep gives every running replay a goroutine, at the node that decides about its endpoint, and
-// every paused one whose endpoint is deleted: its job ends it.
-func (r *Runner) sweep(ctx context.Context) error {
-	var active []grapnel.Replay
-	for q := (store.ReplayQuery{Active: true, Limit: r.bounds.Active}); ; {
-		page, err := r.store.ReplayList(ctx, store.Everyone(), q)
-		if err != nil {
-			return err
-		}
-		active = append(active, page...)
-		if len(page) < r.bounds.Active {
-			break
-		}
-		q.Before = page[len(page)-1].ID
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.active = active
-	paused := map[string]bool{}
-	for i := range active {
-		one := &active[i]
-		_, there := r.engine.Endpoint(store.Everyone(), one.Endpoint)
-		switch {
-		case !r.engine.Decides(one.Endpoint):
-		case one.Status == grapnel.ReplayRunning || !there:
-			r.begin(one.ID, one.Endpoint)
-		default:
-			paused[one.ID] = true
-		}
-	}
-	maps.DeleteFunc(r.looks, func(id string, _ grapnel.Replay) bool { return r.jobs[id] == nil && !paused[id] })
-	return nil
-}
-
-// begin starts a job's goroutine unless it runs; the caller holds the lock.
-func (r *Runner) begin(id, endpoint string) {
-	if r.ctx == nil || r.ctx.Err() != nil || r.jobs[id] != nil {
-		return
-	}
-	j := &job{runner: r, id: id, endpoint: endpoint, ctx: r.ctx, nudged: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
-	r.jobs[id] = j
-	r.work.Go(func() {
-		j.run()
-		r.mu.Lock()
-		delete(r.jobs, id)
-		r.mu.Unlock()
-		// It may have been resumed between its last look at itself and this moment.
-		token(r.appeared)
-	})
-}
-
 // Ended hints that deliveries created by a replay have finished at an endpoint. It never blocks.
 func (r *Runner) Ended(endpoint string) {
 	r.mu.Lock()
@@ -219,3 +142,25 @@ func wait(ctx context.Context, d time.Duration, tokens, more <-chan struct{}) {
 	case <-ctx.Done():
 	}
 }
+
+// job is the goroutine of one running replay. Its durable state is in the store; the fields may be
+// lost.
+type job struct {
+	runner   *Runner
+	id       string
+	endpoint string
+	ctx      context.Context
+	nudged   chan struct{} // holds a token when the replay was changed
+	ended    chan struct{} // holds a token when deliveries of its endpoint have finished
+
+	pace     pace
+	searched int64 // nothing qualifies up to this row id; the stored cursor may be lower
+	atTheEnd bool  // the last candidate has been looked at
+
+	mu    sync.Mutex
+	why   string // the reason why it makes no progress, though it is running; empty: it does
+	speed speed
+}
+
+// items counts deliveries of replays by result.
+type items struct{ created, delivered, failed int64 }

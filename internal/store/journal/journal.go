@@ -276,3 +276,34 @@ func (j *Journal) Empty(number uint64) error {
 	}
 	return nil
 }
+
+func (h *head) bytes() []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(magic), format)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.half))
+	b = binary.LittleEndian.AppendUint64(b, h.generation)
+	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.size))
+	return binary.LittleEndian.AppendUint32(b, crc32.Update(h.seed(), castagnoli, b))
+}
+
+// seed is the checksum of what all checksums of a journal begin with.
+func (h *head) seed() uint32 {
+	b := binary.LittleEndian.AppendUint64(nil, h.key)
+	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, h.generation), castagnoli)
+}
+
+// sum is the checksum of a frame: of the key, the generation, the length, the number and the
+// payload.
+func (h *head) sum(frame []byte) uint32 {
+	return crc32.Update(crc32.Update(h.seed(), castagnoli, frame[:4]), castagnoli, frame[8:])
+}
+
+// head is what precedes the halves. It fits into one sector of a disk, so it is never torn.
+type head struct {
+	key        uint64 // of the owner: part of each checksum, and not in the file
+	half       int64
+	generation uint64 // drawn for each journal, and noted by its owner
+	number     uint64 // of the last batch in the tables when the journal was made or emptied, or since without a frame
+	size       int64  // that the file has at least
+	whole      bool   // it has
+}

@@ -59,9 +59,6 @@ func (s *model) take(b *store.Batch) *store.Accepted {
 	return done
 }
 
-// eventName identifies an event: ids are unique within a tenant.
-type eventName struct{ tenant, id string }
-
 func named(e *grapnel.Event) eventName { return eventName{e.Tenant, e.ID} }
 
 // met is the answer to an event whose tenant has used its id for e.
@@ -100,23 +97,4 @@ func (s *model) accept(in store.Incoming) (*event, []store.Head) {
 		}
 	}
 	return e, heads
-}
-
-// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
-func (s *model) Again(_ context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
-	if then, err := s.recall(r.Once); then != nil || err != nil {
-		return store.Redelivered{Answer: then}, err
-	}
-	of := s.delivery(r.Of)
-	if of == nil || !scope.Allows(of.event.Tenant) {
-		return store.Redelivered{}, store.ErrNotFound("delivery")
-	}
-	endpoint := s.endpoint(of.Endpoint)
-	if err := endpoint.Open(); err != nil {
-		return store.Redelivered{}, err
-	}
-	done := s.again(of, r.Trigger, r.Ordered, r.Delay, r.At, "")
-	s.note(r.Audit)
-	s.remember(r.Once, done)
-	return done, nil
 }

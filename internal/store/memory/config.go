@@ -51,9 +51,6 @@ func (s *model) Version(_ context.Context) (version, newest int64, err error) {
 // editsKept is the number of latest changes that Changes can return.
 const editsKept = 64
 
-// edit says which object a version of the configuration has changed.
-type edit struct{ kind, id string }
-
 // edited makes the next version of the configuration.
 func (s *model) edited(kind, id string) {
 	s.config.Version++

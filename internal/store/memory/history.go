@@ -101,9 +101,6 @@ func pick[T, R any](items iter.Seq[T], limit int, wanted func(T) bool, shown fun
 	return list
 }
 
-// either says whether a filter takes a value; an empty one takes all.
-func either(filter, value string) bool { return filter == "" || filter == value }
-
 // EventList returns at most Limit events; no limit is none.
 func (s *model) EventList(_ context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	return pick(backward(newest(s.events, q.Before)), q.Limit, func(e *event) bool {

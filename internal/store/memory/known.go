@@ -1,20 +1,8 @@
 package memory
 
 import (
-	"time"
-
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// knownBy is the key of a Known.
-type knownBy struct{ source, by string }
-
-// known is a stored Known; its event may have been purged.
-type known struct {
-	sum   [32]byte
-	until time.Time
-	first store.Placed // the answer that its event got
-}
 
 func keyOf(k *store.Known) knownBy { return knownBy{k.Source, string(k.By)} }
 

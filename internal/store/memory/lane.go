@@ -10,36 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// delivery is a delivery, pending or finished. A finished one has the state in which it ended.
-type delivery struct {
-	decide.Pending
-	status   grapnel.Status
-	finished int64 // decide.None: it is pending
-	event    *event
-	lane     *lane // nil: unordered or without key
-	tries    []grapnel.Attempt
-	mark     grapnel.Mark
-	item     *item // nil: no replay created it
-	lease    decide.Lease
-}
-
-// queue is an endpoint's pending deliveries.
-type queue struct {
-	pending order          // all of it, the oldest first
-	due     order          // the heads that are not blocked, the earliest first
-	leased  order          // the leased ones of due
-	held    map[string]int // leases by consumer
-	lanes   map[string]*lane
-	forgot  int64 // the highest position of the lanes that were forgotten
-}
-
-// lane is one key's lane at one endpoint. Its positions continue for as long as the delivery with
-// the last one is stored.
-type lane struct {
-	last    int64 // the last assigned position
-	pending order // the head first
-}
-
 func byNumber(a, b *delivery) bool { return a.Seq < b.Seq }
 
 func byDue(a, b *delivery) bool {
@@ -128,23 +98,6 @@ func (s *model) wait(d *delivery, ordered bool, delay time.Duration) {
 	}
 	d.Enter(first, delay)
 	s.enlist(d)
-}
-
-// finish makes d final, which is delisted. If it was the head of its lane, the next one becomes the
-// head, with this delay.
-func (s *model) finish(d *delivery, e store.Ending, delay time.Duration) {
-	s.queue(d.Endpoint).pending.take(d)
-	d.Token = ""
-	s.end(d, &e)
-	s.tally(d)
-	if d.lane == nil {
-		return
-	}
-	d.lane.pending.take(d)
-	if next := d.lane.pending.first(); d.Head && next != nil {
-		next.Lead(d.finished, delay)
-		s.enlist(next)
-	}
 }
 
 // end stores the end of d.

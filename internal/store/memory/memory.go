@@ -61,13 +61,6 @@ type model struct {
 	documentBounds store.DocumentBounds
 }
 
-// event is an event with its deliveries.
-type event struct {
-	grapnel.Event
-	deliveries []*delivery // in the order of their numbers
-	made       int         // deliveries created by its acceptance; the others are redeliveries
-}
-
 func newModel() *model {
 	return &model{
 		byID:      make(map[eventName]*event),

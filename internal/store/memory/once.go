@@ -12,12 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// answer is a stored answer, valid before it expires and no longer at that instant.
-type answer struct {
-	store.Answer
-	expires time.Time
-}
-
 // oldest returns at most limit of the items that are old, the first in an order.
 func oldest[T any](items iter.Seq[T], limit int, old func(T) bool, compare func(a, b T) int) (list []T) {
 	for item := range items {

@@ -9,14 +9,6 @@ import (
 // blockSize is how many deliveries a block holds before it is cut in two.
 const blockSize = 512
 
-// order is a set of deliveries in a fixed order. It consists of blocks, so that adding and removing
-// are cheap at any size. A delivery's sort fields must not change while it is in the set.
-type order struct {
-	before func(a, b *delivery) bool
-	blocks [][]*delivery // none is empty, and each ends before the next begins
-	size   int
-}
-
 // find returns where d is, or where it belongs.
 func (o *order) find(d *delivery) (block, place int) {
 	block = sort.Search(len(o.blocks), func(i int) bool {

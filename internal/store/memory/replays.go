@@ -13,18 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// replay is a replay with its items.
-type replay struct {
-	grapnel.Replay
-	items []*item // by the numbers of the originals
-}
-
-// item is one delivery of a replay.
-type item struct {
-	grapnel.ReplayItem
-	of *replay // nil: it is no longer listed
-}
-
 // lookedAt is the number of deliveries that Candidates and DeliverySearch read in one call. It is
 // small, so that callers meet the limit in tests.
 const lookedAt = 1000
@@ -190,4 +178,40 @@ func (s *model) ReplayItems(_ context.Context, scope store.Scope, id string, aft
 		list = append(list, i.ReplayItem)
 	}
 	return list, nil
+}
+
+// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
+func (s *model) Again(_ context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
+	if then, err := s.recall(r.Once); then != nil || err != nil {
+		return store.Redelivered{Answer: then}, err
+	}
+	of := s.delivery(r.Of)
+	if of == nil || !scope.Allows(of.event.Tenant) {
+		return store.Redelivered{}, store.ErrNotFound("delivery")
+	}
+	endpoint := s.endpoint(of.Endpoint)
+	if err := endpoint.Open(); err != nil {
+		return store.Redelivered{}, err
+	}
+	done := s.again(of, r.Trigger, r.Ordered, r.Delay, r.At, "")
+	s.note(r.Audit)
+	s.remember(r.Once, done)
+	return done, nil
+}
+
+// finish makes d final, which is delisted. If it was the head of its lane, the next one becomes the
+// head, with this delay.
+func (s *model) finish(d *delivery, e store.Ending, delay time.Duration) {
+	s.queue(d.Endpoint).pending.take(d)
+	d.Token = ""
+	s.end(d, &e)
+	s.tally(d)
+	if d.lane == nil {
+		return
+	}
+	d.lane.pending.take(d)
+	if next := d.lane.pending.first(); d.Head && next != nil {
+		next.Lead(d.finished, delay)
+		s.enlist(next)
+	}
 }

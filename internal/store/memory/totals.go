@@ -17,20 +17,6 @@ const (
 	day  = 24 * time.Hour
 )
 
-// part is one hour of an endpoint, or one day if its hours have been merged.
-type part struct {
-	endpoint, tenant string
-	at               time.Time
-	whole            bool // a day
-}
-
-// typePart is the same of an event type.
-type typePart struct {
-	tenant, eventType string // without a type: those that are not told apart
-	at                time.Time
-	whole             bool
-}
-
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
 func (s *model) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
 	p := part{endpoint: d.Endpoint, tenant: d.event.Tenant, at: micro(at).Truncate(hour)}
@@ -129,3 +115,6 @@ func (s *model) Totals(_ context.Context, scope store.Scope, q store.TotalsQuery
 	}
 	return sums.List(), nil
 }
+
+// either says whether a filter takes a value; an empty one takes all.
+func either(filter, value string) bool { return filter == "" || filter == value }

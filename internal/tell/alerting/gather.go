@@ -9,53 +9,13 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
-// gathering reads facts. It remembers those that a slow reading found, and the backlogs of before.
-type gathering struct {
-	k    *Keeper
-	slow time.Time // of the last slow reading
-
-	tenants, sources, endpoints turns
-
-	// The maps have the objects that were looked at. An alert about any other object is not resolved
-	// for want of facts, such as one whose facts were purged before a restart.
-	hours        map[string]*usualHours // by tenant; "": all
-	last         map[string]time.Time   // of the last event, by source; zero: there was none
-	certificates map[string]time.Time   // end of validity, by endpoint; zero: unknown
-	imbalance    *int64
-	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
-	looked       time.Time  // when it was read last, well or not
-	backlogs     []backlogs // of the last Bounds.Growth, the oldest first
-
-	failures map[string]int // in a row, by the reading that failed
-}
-
-// usualHours are the totals of a tenant with the time of the computation of their baseline.
-type usualHours struct {
-	alert.Hours
-	at time.Time
-}
-
-// backlogs are the numbers of pending deliveries at a time, by tenant.
-type backlogs struct {
-	at      time.Time
-	pending map[string]int64
-}
-
 func newGathering(k *Keeper) *gathering {
 	return &gathering{k: k, hours: map[string]*usualHours{}, last: map[string]time.Time{}, certificates: map[string]time.Time{},
 		failures: map[string]int{}}
-}
-
-// turns takes ids in turn.
-type turns struct {
-	after  string
-	failed bool // some reading since the first id failed
-	whole  bool // each id was read once
 }
 
 // each reads the next of a sorted list of ids, at most n, by their indices.
@@ -139,21 +99,6 @@ func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Se
 
 // ofTotals are the rules about a tenant's totals.
 var ofTotals = []string{alert.DeadLetters, alert.DeadLetter, alert.FirstAttempts}
-
-// read passes the error of a reading on. The rules that need what could not be read are Unread.
-func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) error {
-	if err == nil {
-		delete(g.failures, what)
-		return nil
-	}
-	for _, rule := range rules {
-		f.Unread[rule] = true
-	}
-	if g.failures[what]++; backoff.Tells(g.failures[what]) && ctx.Err() == nil {
-		g.k.log.Warn(what+" for alert rules failed; retrying", "failures", g.failures[what], "err", err)
-	}
-	return err
-}
 
 // addEndpoints adds the endpoints with their health and their earliest due delivery, and the
 // backlogs.
@@ -369,4 +314,14 @@ func (g *gathering) readCertificate(ctx context.Context, ep *grapnel.Endpoint) e
 		g.certificates[ep.ID] = time.Time{}
 	}
 	return nil
+}
+
+// clear deletes alerts that were resolved long ago.
+func (k *Keeper) clear(ctx context.Context, now time.Time) error {
+	for {
+		n, err := k.o.Store.ClearDocuments(ctx, alert.KindResolved, now.Add(-k.bounds.Retain), k.bounds.Page)
+		if err != nil || n < k.bounds.Page {
+			return err
+		}
+	}
 }

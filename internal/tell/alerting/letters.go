@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
@@ -87,4 +88,19 @@ func (g *gathering) addTries(ctx context.Context, f *alert.Facts, list []store.B
 			ep.Tries = max(ep.Tries, heads[j].Attempts)
 		}
 	}
+}
+
+// read passes the error of a reading on. The rules that need what could not be read are Unread.
+func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) error {
+	if err == nil {
+		delete(g.failures, what)
+		return nil
+	}
+	for _, rule := range rules {
+		f.Unread[rule] = true
+	}
+	if g.failures[what]++; backoff.Tells(g.failures[what]) && ctx.Err() == nil {
+		g.k.log.Warn(what+" for alert rules failed; retrying", "failures", g.failures[what], "err", err)
+	}
+	return err
 }

@@ -80,8 +80,6 @@ func sign(s State) string {
 	return map[State]string{Operational: "✓", Maintenance: "◷", Degraded: "▲", Outage: "✕", Unknown: "–"}[s]
 }
 
-func clock(at time.Time) string { return at.UTC().Format("2 January, 15:04 UTC") }
-
 func iso(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // span is the time of an incident in words.
@@ -105,5 +103,3 @@ func named(ids []string) string {
 	}
 	return strings.Join(all, ", ")
 }
-
-func trimZero(n float64) string { return strconv.FormatFloat(n, 'f', 0, 64) }

@@ -12,6 +12,7 @@ package statuspage
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -358,3 +359,7 @@ func Spoken(d time.Duration) string {
 	}
 	return trimZero(float64(hours)) + " h " + trimZero(float64(minutes)) + " min"
 }
+
+func clock(at time.Time) string { return at.UTC().Format("2 January, 15:04 UTC") }
+
+func trimZero(n float64) string { return strconv.FormatFloat(n, 'f', 0, 64) }

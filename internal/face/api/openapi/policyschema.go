@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -45,20 +44,6 @@ func PolicySchema(r huma.Registry) *huma.Schema {
 // PolicyIn is the schema of a policy that a request brings.
 func PolicyIn(r huma.Registry) *huma.Schema {
 	return named(r, "InlinePolicy", func() *huma.Schema { return lenient(Object(policyProperties())) })
-}
-
-// NamedPolicy is the schema of a policy with its name. head is the type of the fields that are no
-// rules.
-func NamedPolicy(r huma.Registry, head reflect.Type) *huma.Schema {
-	return named(r, "NamedPolicy", func() *huma.Schema {
-		s := (&describer{registry: r}).object(head, answered)
-		for name, property := range policyProperties() {
-			if name != "name" && name != "preset" {
-				s.Properties[name] = property
-			}
-		}
-		return s
-	})
 }
 
 // NewPolicySchema is the schema of a policy that has to have a name.

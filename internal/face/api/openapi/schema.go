@@ -1,8 +1,10 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -272,4 +275,58 @@ func (d *describer) take(s *huma.Schema) {
 	for _, property := range s.Properties {
 		d.take(property)
 	}
+}
+
+func (d *describer) operation(o *Operation) *huma.Operation {
+	op := &huma.Operation{
+		Method: o.Method, Path: o.Path, OperationID: o.Name, Summary: o.Summary, Description: cmp.Or(o.About, o.Summary+"."),
+		Tags: []string{o.Tag}, Responses: map[string]*huma.Response{}, Extensions: map[string]any{},
+		Security: []map[string][]string{}, // empty: no key is needed
+	}
+	if o.Scope != "" {
+		op.Security = []map[string][]string{{"key": {}}}
+		op.Extensions["x-scope"] = string(o.Scope)
+	}
+	if len(o.Also) > 0 {
+		op.Extensions["x-also-at"] = o.Also
+	}
+	for rest := o.Path; strings.Contains(rest, "{"); {
+		_, rest, _ = strings.Cut(rest, "{")
+		name, _, _ := strings.Cut(rest, "}")
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	for _, p := range o.Query {
+		op.Parameters = append(op.Parameters, p.describe("query"))
+	}
+	for _, p := range o.Headers {
+		op.Parameters = append(op.Parameters, p.describe("header"))
+	}
+	if o.Body != nil {
+		op.RequestBody = d.body(o)
+	}
+	for status, v := range o.Gives {
+		op.Responses[strconv.Itoa(status)] = d.response(status, v)
+	}
+	for _, status := range o.refusals() {
+		op.Responses[status] = &huma.Response{Ref: "#/components/responses/" + problemResponse(status)}
+	}
+	return op
+}
+
+// response is an answer that is not a problem.
+func (d *describer) response(status int, v any) *huma.Response {
+	r := &huma.Response{}
+	switch v := v.(type) {
+	case nil:
+	case Contents:
+		r.Content = v.Contents(func(v any) *huma.Schema { return d.schema(reflect.TypeOf(v), answered) })
+	default:
+		r = d.content(grapnel.JSONType, v)
+	}
+	r.Description = http.StatusText(status)
+	return r
+}
+
+func (d *describer) content(media string, v any) *huma.Response {
+	return &huma.Response{Content: map[string]*huma.MediaType{media: {Schema: d.schema(reflect.TypeOf(v), answered)}}}
 }

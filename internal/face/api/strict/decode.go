@@ -2,6 +2,7 @@ package strict
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -279,4 +280,26 @@ func limitOf(f reflect.StructField, tag string, otherwise int) int {
 		return n
 	}
 	return otherwise
+}
+
+// Check panics if a field of a struct, or of one inside it, names an unknown form. The API
+// calls it at its start for every type of body, so a typing error in a tag stops the program.
+func (f Forms) Check(t reflect.Type) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for _, field := range Fields(t) {
+		if field.Type.Kind() == reflect.Interface {
+			continue // another package reads it
+		}
+		for _, tag := range []string{field.Tag.Get("form"), field.Tag.Get("names")} {
+			if _, known := f[tag]; !known && !strings.HasPrefix(tag, "^") {
+				panic(fmt.Sprintf("form %q of %s.%s is unknown", tag, t, field.StructField.Name))
+			}
+		}
+		f.Check(field.Type)
+	}
 }

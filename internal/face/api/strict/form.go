@@ -2,7 +2,6 @@ package strict
 
 import (
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,28 +42,6 @@ func (f Forms) Of(tag string) Form {
 		panic("strict: form " + strconv.Quote(tag) + " is unknown") // the zero Form would accept every text
 	}
 	return form
-}
-
-// Check panics if a field of a struct, or of one inside it, names an unknown form. The API
-// calls it at its start for every type of body, so a typing error in a tag stops the program.
-func (f Forms) Check(t reflect.Type) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return
-	}
-	for _, field := range Fields(t) {
-		if field.Type.Kind() == reflect.Interface {
-			continue // another package reads it
-		}
-		for _, tag := range []string{field.Tag.Get("form"), field.Tag.Get("names")} {
-			if _, known := f[tag]; !known && !strings.HasPrefix(tag, "^") {
-				panic(fmt.Sprintf("form %q of %s.%s is unknown", tag, t, field.StructField.Name))
-			}
-		}
-		f.Check(field.Type)
-	}
 }
 
 var lasts = regexp.MustCompile(`^(0|` + upTo(4, "d") + upTo(6, "h") + upTo(7, "m") + upTo(9, "s") +

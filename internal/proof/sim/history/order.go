@@ -2,14 +2,11 @@ package history
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
-
-const never = time.Duration(math.MaxInt64)
 
 // place is a delivery's place in an order: a comes before b when a.left < b.right. With times left
 // and right differ (a had returned before b was called); with positions they are equal.

@@ -321,3 +321,11 @@ func (e *escort) end(last string) error {
 	}
 	return err
 }
+
+// own makes the server's user the owner of a file.
+func (s *Server) own(path string) error {
+	if s.identity == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid))
+}

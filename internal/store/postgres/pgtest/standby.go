@@ -128,14 +128,6 @@ func (s *Server) Restore(ctx context.Context) error {
 
 func (s *Server) saved() string { return filepath.Join(s.dir, "saved") }
 
-// own makes the server's user the owner of a file.
-func (s *Server) own(path string) error {
-	if s.identity == nil {
-		return nil
-	}
-	return os.Chown(path, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid))
-}
-
 // until waits until a question is answered with true.
 func (s *Server) until(ctx context.Context, question string) error {
 	err := until(ctx, func(ctx context.Context) (bool, error) {

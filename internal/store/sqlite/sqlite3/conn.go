@@ -14,8 +14,7 @@ import (
 	"strings"
 
 	"modernc.org/libc"
-	"modernc.org/libc/sys/types"
-	"modernc.org/sqlite/lib"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Mode is how a database is opened.
@@ -32,17 +31,6 @@ const (
 // Checkpoint waits for no other connection, and Truncate switches waiting off. It matters when a
 // database is opened that another process has or is about to close.
 const patience = 5000
-
-// Conn is a connection to a database.
-type Conn struct {
-	tls        *libc.TLS
-	db         uintptr
-	out        uintptr // memory for results that calls return by pointer: two words
-	texts      arena   // of SQL
-	statements map[string]*Stmt
-	parts      *parts // nil: syncs are as ever
-	aside      bool   // a statement runs on a goroutine of its own; see Stmt.Aside
-}
 
 // Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at
 // a time uses it.
@@ -189,12 +177,4 @@ func (c *Conn) Truncate() error {
 		return c.failure(rc)
 	}
 	return nil
-}
-
-func malloc(tls *libc.TLS, size int) uintptr {
-	p := libc.Xmalloc(tls, types.Size_t(size))
-	if p == 0 {
-		panic("sqlite3: out of memory")
-	}
-	return p
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"modernc.org/libc"
+	"modernc.org/libc/sys/types"
 )
 
 // An arena's first chunk, and the most that it keeps for the next execution of its statement.
@@ -12,17 +13,6 @@ const (
 	smallChunk = 1 << 10
 	largeChunk = 64 << 10
 )
-
-// arena holds the bytes that are bound to a statement until it has run. SQLite must not see memory
-// of Go's: it keeps pointers as plain numbers. Each statement has its own, because several may be
-// in the middle of their rows.
-type arena struct {
-	tls    *libc.TLS
-	chunks []uintptr
-	size   int     // of all chunks
-	next   uintptr // in the last chunk
-	left   int
-}
 
 func (a *arena) room(size int) uintptr {
 	if size > a.left {
@@ -85,3 +75,11 @@ func pointer(at uintptr) uintptr {
 }
 
 func int32At(at uintptr) int32 { return int32(binary.NativeEndian.Uint32(libc.GoBytes(at, 4))) }
+
+func malloc(tls *libc.TLS, size int) uintptr {
+	p := libc.Xmalloc(tls, types.Size_t(size))
+	if p == 0 {
+		panic("sqlite3: out of memory")
+	}
+	return p
+}

@@ -7,31 +7,7 @@ import (
 	"unsafe"
 
 	"modernc.org/libc"
-	"modernc.org/sqlite/lib"
-)
-
-// parts are the parts of the database file that a connection has written since its last sync.
-//
-// SQLite calls a file's methods by a table of their addresses. The file of this connection has a
-// copy of its table with two methods replaced: write notes the part, and sync has each noted part
-// written to the device before it goes on as ever.
-type parts struct {
-	size    int64
-	flush   func(fd int, at, size int64) error
-	dirty   []int64 // sorted; a checkpoint writes pages in their order, so nearly all are added at the end
-	methods uintptr // the copy of the table
-
-	// The replaced methods, and those in their place. SQLite has the addresses of the latter, so they
-	// must be referred to from here as long as it may call them.
-	before, instead struct {
-		write xWrite
-		sync  xSync
-	}
-}
-
-type (
-	xWrite = func(tls *libc.TLS, file, data uintptr, size int32, at int64) int32
-	xSync  = func(tls *libc.TLS, file uintptr, flags int32) int32
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // SyncInParts makes each sync of the database file call flush before, for every part of this size

@@ -5,24 +5,8 @@ import (
 	"errors"
 
 	"modernc.org/libc"
-	"modernc.org/sqlite/lib"
+	sqlite3 "modernc.org/sqlite/lib"
 )
-
-// Stmt is a prepared statement. Values are bound one after the other, in the order of the question
-// marks; then Run or Next executes it, which forgets them:
-//
-//	err := insert.Int(7).Text("seven").Run()
-//
-//	for ok, err := query.Int(7).Next(); ok; ok, err = query.Next() { … query.Column(0) … }
-type Stmt struct {
-	conn   *Conn
-	handle uintptr
-	values arena
-	bound  int32 // values so far
-	rc     int32 // the first bind that failed
-	active bool
-	failed error // it could not be prepared
-}
 
 func (s *Stmt) next(rc int32) *Stmt {
 	if s.rc == sqlite3.SQLITE_OK {

@@ -15,38 +15,13 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/receive"
 )
 
-// Handler is the invoice service's handler. Its effects go to db: a transaction in the mode
-// transaction, and else the ledger's own connections.
-type Handler func(ctx context.Context, db Conn, d *receive.Delivery) error
-
-// Backend is a store with a ledger.
-type Backend struct {
-	Store  receive.Store
-	Ledger Conn
-	// Transaction is the mode transaction; nil: the store has no transactions.
-	Transaction func(*receive.Kit, Handler) *receive.Endpoint
-	// Within runs f in a transaction of the ledger's database.
-	Within func(ctx context.Context, f func(Conn) error) error
-	Close  func() error
-}
-
 // Open opens the backend of a data source name.
 type Open func(ctx context.Context, dsn string) (*Backend, error)
-
-type app struct {
-	env     func(string) string
-	backend *Backend
-	faults  faults
-	hold    hold
-	skew    atomic.Int64 // nanoseconds that the kit's clock is ahead of the machine's
-	work    []func(context.Context)
-}
 
 // Run runs the receiver until ctx ends.
 func Run(ctx context.Context, env func(string) string, out io.Writer, stores map[string]Open) (err error) {
@@ -175,15 +150,6 @@ func byInvoice(d *receive.Delivery) (string, int64) {
 	return event.Data.Invoice, event.Data.Version
 }
 
-// inside is the handler of the modes transaction and bare.
-func (a *app) inside(ctx context.Context, db Conn, d *receive.Delivery) error {
-	err := a.handle(ctx, db, d)
-	if err == nil {
-		a.hold.at("after-effect", d.ID)
-	}
-	return err
-}
-
 // service is the handler of the modes claim and inbox. Its ledger stands for another service, which
 // has a transaction of its own.
 func (a *app) service(ctx context.Context, d *receive.Delivery) error {
@@ -193,8 +159,6 @@ func (a *app) service(ctx context.Context, d *receive.Delivery) error {
 	}
 	return err
 }
-
-func (a *app) now() time.Time { return time.Now().Add(time.Duration(a.skew.Load())) }
 
 // clock sets the kit's clock, which goes on from there.
 func (a *app) clock(w http.ResponseWriter, r *http.Request) {

@@ -9,19 +9,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/receive"
 	"github.com/grapnelhq/grapnel/receive/gate"
 )
-
-// Conn runs SQL with parameters $1, $2 and so on.
-type Conn interface {
-	Exec(ctx context.Context, query string, args ...any) (int64, error)
-	Row(ctx context.Context, query string, args []any, into ...any) error
-	Gate() gate.DB
-}
 
 var tables = []string{
 	`create table if not exists ledger(
@@ -158,17 +150,6 @@ func (a *app) probe(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(found)
 }
 
-// faults are the next failures of events, by their ids.
-type faults struct {
-	mu   sync.Mutex
-	next map[string][]fault
-}
-
-type fault struct {
-	kind string
-	ms   int64
-}
-
 func (f *faults) add(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	times, err := strconv.Atoi(q.Get("times"))
@@ -220,3 +201,14 @@ func (f *faults) meet(ctx context.Context, event string) error {
 	}
 	return receive.Retryable(errors.New("a fault that passes"))
 }
+
+// inside is the handler of the modes transaction and bare.
+func (a *app) inside(ctx context.Context, db Conn, d *receive.Delivery) error {
+	err := a.handle(ctx, db, d)
+	if err == nil {
+		a.hold.at("after-effect", d.ID)
+	}
+	return err
+}
+
+func (a *app) now() time.Time { return time.Now().Add(time.Duration(a.skew.Load())) }

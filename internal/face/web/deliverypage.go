@@ -1,0 +1,43 @@
+package web
+
+import "github.com/grapnelhq/grapnel/client"
+
+func delivery(v *visit) (deliveryModel, error) {
+	d, err := v.client.Delivery(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return deliveryModel{}, err
+	}
+	event, err := optional(v.client.EventOf(v.Context(), d.Tenant, d.EventID))
+	if err != nil {
+		return deliveryModel{}, err
+	}
+	var ep *client.Endpoint
+	if !isQueue(d.EndpointID) && !isChannel(d.EndpointID) {
+		if ep, err = optional(v.client.Endpoint(v.Context(), d.EndpointID)); err != nil {
+			return deliveryModel{}, err
+		}
+	}
+	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: pillOf(d), At: v.ownerLink(d.EndpointID), Key: d.Key}
+	if ep != nil {
+		m.Endpoint = endpointName(ep)
+	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {
+		return m, err
+	}
+	v.title = m.Type + " to " + m.Endpoint
+	if d.Key != "" && !d.Status.Final() {
+		if err := m.behind(v, d); err != nil {
+			return m, err
+		}
+	}
+	m.attempts(v, d)
+	m.Verdict = v.deliveryVerdict(d, ep, &m)
+	m.timeline(v, d)
+	m.messages(v, d, ep)
+	m.facts(v, d, event, ep)
+	m.tools(v, d, event, ep)
+	m.check(v, d, event)
+	if err := m.audit(v, d); err != nil {
+		return m, err
+	}
+	return m, m.others(v, d, event)
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// row is a page that every reader may see. Its twin and command are those of one thing if its path
+// has an id, else of a list: as replaces them.
+func row[M any](nav, path, title, template string, of func(*visit) (M, error), command string) page {
+	kind, _, _ := strings.Cut(path[1:], "/")
+	p := page{path: path, title: title, nav: nav, scope: grapnel.ScopeRead, build: build(of), template: template,
+		twin: cursored("/v1/" + kind), command: says(command)}
+	if strings.Contains(path, "{id}") {
+		p.twin, p.command = one("/v1/"+kind+"/{id}"), naming(command)
+	}
+	return p
+}
+
+// fillIn is a page that is mainly a form, for those who may change things, with what the form does.
+func fillIn[M any](nav, path, title string, of func(*visit) (M, error), do func(*visit) (string, error), command string) page {
+	p := row(nav, path, title, "form.html", of, command).needs(grapnel.ScopeManage).unmoved()
+	p.do = do
+	return p
+}
+
+// as replaces the twin of a row, and its command unless that is nil.
+func (p page) as(twin func(*visit) (string, url.Values), command func(*visit) string) page {
+	if p.twin = twin; command != nil {
+		p.command = command
+	}
+	return p
+}
+
+func (p page) needs(scope grapnel.Scope) page { p.scope = scope; return p }
+func (p page) unmoved() page                  { p.still = true; return p }
+func (p page) searched() page                 { p.finds = true; return p }
+func (p page) drawnBy(template string) page   { p.template = template; return p }
+
+// navigation lists the entries, each with the page that it leads to.
+func navigation() []entry {
+	return []entry{
+		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
+		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries", Head: "Sending"},
+		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
+		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
+		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
+		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
+		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true, Head: "Watching"},
+		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
+		{Name: "Channels", Path: "/channels", Key: "h", Sign: "channels", Deep: true},
+		{Name: "Statistics", Path: "/stats", Key: "u", Sign: "stats", Deep: true},
+		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
+		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true, Head: "Receiving"},
+		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true, Head: "Design"},
+		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
+		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
+		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true, Head: "Server"},
+		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
+		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
+		{Name: "Settings", Path: "/settings", Key: "c", Sign: "settings", Deep: true},
+	}
+}
+
+// calls makes an action of a call of the API that takes an id and a reason: the id in the path.
+func calls[T any](call func(*client.Client, context.Context, string, string) (T, error), notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		_, err := call(v.client, v.Context(), v.PathValue("id"), byDashboard)
+		return notice, err
+	}
+}
+
+// build makes a builder of a function with a model of its own type.
+func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
+	return func(v *visit) (any, error) { return of(v) }
+}
+
+// one is the twin of a page about one thing, whose id is in the path.
+func one(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) { return v.ofThis(path), nil }
+}
+
+// alone is the twin of a page that has no parameters.
+func alone(path string) func(*visit) (string, url.Values) {
+	return func(*visit) (string, url.Values) { return path, nil }
+}
+
+// says is a command without arguments.
+func says(command string) func(*visit) string { return func(*visit) string { return command } }
+
+// naming is a command about the thing whose id is in the path.
+func naming(command string) func(*visit) string {
+	return func(v *visit) string { return command + " " + shellQuote(v.PathValue("id")) }
+}
+
+// page makes the handler of a page. An EventSource gets its live updates, ?format=json its twin,
+// any other request the page.
+func (w *web) page(p *page) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r, p)
+		switch {
+		case v.session == nil && (wants(r, "text/event-stream") || r.URL.Query().Get("format") == "json"):
+			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
+		case v.session == nil:
+			v.toLogin()
+		case wants(r, "text/event-stream") && p.still:
+			rw.WriteHeader(http.StatusNoContent)
+		case wants(r, "text/event-stream"):
+			w.stream(v)
+		case r.URL.Query().Get("format") == "json":
+			v.json()
+		default:
+			v.show(http.StatusOK)
+		}
+	}
+}
+
+// action makes the handler of an action: refused unless the form is this server's own, done, and
+// answered with a redirect, so that a reload repeats nothing.
+func (w *web) action(a *action) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r, nil)
+		if v.session == nil {
+			v.toLogin()
+			return
+		}
+		if err := v.ownForm(); err != nil {
+			v.fail(err)
+			return
+		}
+		notice, err := a.do(v)
+		if err != nil {
+			if !v.redraw(a.path, err) {
+				v.fail(err)
+			}
+			return
+		}
+		if v.secret != nil {
+			v.reveal()
+			return
+		}
+		v.notify(notice)
+		v.redirect(r.PostForm.Get("back"))
+	}
+}
+
+// addRows adds pages and actions to the multiplexer.
+func (w *web) addRows(mux *http.ServeMux) {
+	for i := range w.pages {
+		p := &w.pages[i]
+		mux.HandleFunc("GET "+w.home+p.path, w.headed(w.page(p)))
+	}
+	for _, a := range w.actions {
+		mux.HandleFunc("POST "+w.home+a.path, w.headed(w.action(&a)))
+	}
+}

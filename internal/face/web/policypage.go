@@ -1,0 +1,31 @@
+package web
+
+import "github.com/grapnelhq/grapnel/policy"
+
+func policyPage(v *visit) (policyModel, error) {
+	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return policyModel{}, err
+	}
+	v.title = p.Name
+	m := policyModel{ID: p.ID, Name: p.Name}
+	if p.ID == "" {
+		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {
+			a.Href += withQuery("from", p.Name)
+			m.Links = append(m.Links, a)
+		}
+	} else {
+		m.Links = v.formLinks("/policies/{id}/", "edit", "Change", "delete", "Delete")
+	}
+	rules, err := policyRules(p)
+	if err != nil {
+		m.Verdict.say("This server does not know all rules of the policy.", toneBad, sentence(err.Error()))
+		return m, nil
+	}
+	reach := rules.Reach()
+	m.Verdict = policyVerdict(&rules, reach)
+	m.schedule(reach)
+	m.Findings = policy.Lint(rules.Claims())
+	m.rules(v, p, &rules)
+	return m, m.simulate(v, &rules)
+}

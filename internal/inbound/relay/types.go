@@ -1,0 +1,78 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Engine is the part of the engine that the relay needs.
+type Engine interface {
+	// Sources returns those in scope.
+	Sources(scope store.Scope) []grapnel.Source
+	// Publish commits events with their deliveries.
+	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
+}
+
+// Shelf stores rows that cannot become an event.
+type Shelf interface {
+	SetAside(ctx context.Context, a grapnel.Aside) error
+}
+
+// Options are the parts and settings of a runner. Engine and Store are required.
+type Options struct {
+	Bounds   Bounds // inside this package; zero: their defaults
+	Engine   Engine
+	Store    Shelf
+	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
+	Log      *slog.Logger     // nil: nothing is logged
+	Now      func() time.Time // nil: time.Now
+	Random   func() float64   // from 0 to 1, for pauses; nil: math/rand's
+
+	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests inject faults
+}
+
+// Runner owns the relays of one process.
+type Runner struct {
+	o      Options
+	events *prometheus.CounterVec
+
+	mu       sync.Mutex
+	couriers map[string]*courier // by source
+	work     sync.WaitGroup
+}
+
+// courier moves the events of one source. Its goroutine is run.
+type courier struct {
+	runner *Runner
+	source grapnel.Source
+	stop   context.CancelFunc
+	// of run's goroutine
+	aside int                 // rows of the last look that were set aside
+	given map[[2]int64]string // ids of rows that were set aside and are not removed yet
+
+	mu  sync.Mutex
+	now Status
+}
+
+// State is the activity of a courier.
+type State string
+
+// Status is how the relay of a source is doing.
+type Status struct {
+	State  State
+	Since  time.Time
+	Detail string // why, where it is not well
+	// age of the oldest committed event; an upper bound while the database is unreachable
+	Lag     time.Duration
+	SeenAt  time.Time // when it was looked at last; zero: never
+	MovedAt time.Time // when something was carried last; zero: never since the start
+	Moved   int64     // events since the start
+	Aside   int64     // of those, set aside
+}

@@ -1,0 +1,342 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel/internal/base/plain"
+	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/trace"
+	"github.com/grapnelhq/grapnel/internal/face/api"
+	"github.com/grapnelhq/grapnel/internal/face/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/web"
+	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
+	"github.com/grapnelhq/grapnel/internal/inbound/queue"
+	"github.com/grapnelhq/grapnel/internal/inbound/relay"
+	"github.com/grapnelhq/grapnel/internal/nodes/ownership"
+	"github.com/grapnelhq/grapnel/internal/nodes/peer"
+	"github.com/grapnelhq/grapnel/internal/send/core"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
+	"github.com/grapnelhq/grapnel/internal/send/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/minutes"
+	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Defaults of the options.
+const (
+	DefaultListen       = "127.0.0.1:8420"
+	DefaultStore        = "sqlite:./grapnel-data/grapnel.db"
+	DefaultDrainTimeout = 30 * time.Second
+	DefaultMaxEvent     = api.DefaultMaxEvent
+	DefaultMaxBody      = ingress.DefaultMaxBody
+	DefaultMaxInFlight  = 512
+	DefaultMaxPending   = 10_000_000
+	DefaultMaxEndpoints = 10_000
+	DefaultMaxTypes     = 10_000
+	DefaultRetention    = 720 * time.Hour
+	DefaultLease        = 15 * time.Second
+	LeastLease          = 3 * time.Second
+
+	DefaultPeopleSession = 8 * time.Hour
+)
+
+// Options are the settings of a server. The zero value serves on loopback and stores its data in
+// ./grapnel-data.
+type Options struct {
+	Listen string
+	// what the server was started with, for the page that shows it; no secrets
+	Settings []wire.Setting
+	Store    string // sqlite:PATH, or the URL of a PostgreSQL database
+	Name     string // of the installation, see grapnel.ValidName; empty: none
+	// time until the endpoints of a dead node are taken over; engine's default
+	Lease     time.Duration
+	Advertise string // address for other nodes on the same database; empty: Listen
+	// empty: the one in admin.key beside the database, which the first start writes
+	AdminKey string
+	// empty: the one in session.key beside the database, which the first start writes
+	SessionKey   string
+	DrainTimeout time.Duration
+	// addresses that deliveries may reach although they are not public
+	EgressAllow  []netip.Prefix
+	PublicURL    *url.URL       // base URL of this server; nil: unknown
+	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
+	HTTPSOnly    bool           // refuse endpoints with http:// URLs
+	MetricsOpen  bool           // show /metrics without a key
+	NoDashboard  bool           // serve the API alone
+	NoStatusPage bool           // serve no public status page
+	Silent       bool           // count nothing and evaluate no alerts: only for measuring what that costs
+	People       *People        // how people sign in to the dashboard; nil: with API keys only
+	Dev          Dev            // what `grapnel dev` adds to the dashboard
+	MaxEvent     int64          // bytes of one event's data
+	// bytes that a PostgreSQL database may use, for the alert disk_full; 0: unknown
+	DatabaseSpace int64
+	MaxBody       int64         // bytes of the body of a request to a source
+	MaxInFlight   int           // attempts at once
+	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
+	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
+	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
+	MaxTypes      int           // of one tenant's events; 0: no limit
+	Retention     time.Duration // of full records
+	// for a tenant or types, instead of Retention; the first match counts
+	Rules  []store.KeepRule
+	Bounds Bounds
+	Traces trace.Settings // where spans go; zero: none are made
+	Log    *slog.Logger   // nil: nothing is logged
+}
+
+// Bounds are the sizes and time limits inside every package; zero: their defaults.
+type Bounds struct {
+	SQLite    sqlite.Bounds
+	Postgres  postgres.Bounds
+	Core      core.Bounds
+	Engine    engine.Bounds
+	Ownership ownership.Bounds
+	Queue     queue.Bounds
+	Replay    replay.Bounds
+	Relay     relay.Bounds
+	Alerting  alerting.Bounds
+	Minutes   minutes.Bounds
+	Peer      peer.Bounds
+	Ingress   ingress.Bounds
+	Egress    egress.Bounds
+	API       api.Bounds
+	Plain     plain.Bounds
+	Web       web.Bounds
+	OIDC      oidc.Bounds
+	Trace     trace.Bounds
+	Backlog   BacklogBounds
+	Promises  PromiseBounds
+}
+
+// Server is one running Grapnel.
+type Server struct {
+	options   Options
+	listener  net.Listener
+	callers   net.Listener // the same, with a limit of connections
+	node      string       // its name among the nodes that share a store
+	life      *life        // the first; lives has the current one
+	sender    *egress.Sender
+	http      *http.Server
+	plain     *plain.Server // in front of http
+	log       *slog.Logger
+	stopping  atomic.Bool // draining has begun
+	probes    *probes
+	key       KeyNotice
+	session   *sessionKey
+	lives     *lives
+	gate      *api.Gate
+	published published
+	promises  *promises
+	issuer    *oidc.Provider // nil: people sign in with API keys only
+	traces    *trace.Tracer  // nil: no spans are made
+	rejected  rejected
+}
+
+// cleanup undoes opened parts, the last first.
+type cleanup []func() error
+
+// lives begins a new life after the database went back, while the server keeps running.
+//
+// All parts of a life remember rows by the ids that the database assigned. After the database went
+// back (store.ErrWentBack), those ids mean other rows. So the whole life is dropped without
+// recording anything, and the database is opened as at the start. Meanwhile requests are answered
+// 503.
+type lives struct {
+	server  *Server
+	now     atomic.Pointer[life]
+	handler atomic.Pointer[http.Handler]
+}
+
+// life is an opened database and the parts that run on it, from its opening until the database goes
+// back or the server ends.
+type life struct {
+	place Place
+	store keeper
+	// by which nodes on the same database authenticate each other; empty: no other node uses the
+	// store
+	secret  string
+	engine  *engine.Engine
+	queues  *queue.Broker
+	ingress *ingress.Receiver
+	replays *replay.Runner
+	relays  *relay.Runner
+	alerts  *alerting.Keeper
+	minutes *minutes.Keeper
+	peers   *peer.Client // nil: no other node uses the store
+	numbers []prometheus.Collector
+	backlog *backlog
+	seen    *postgres.History // of the database, as seen by this life and the earlier ones
+	closed  atomic.Bool       // its database went back: no requests are answered any more
+	alive   context.Context   // the lifetime of its requests
+	end     context.CancelFunc
+}
+
+// Place is the location of the data.
+type Place struct {
+	path string // of the SQLite database
+	url  string // of the PostgreSQL database; path is unused then
+}
+
+// keeper is the part of a store that the server needs besides its contract.
+type keeper interface {
+	store.Store
+	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack,
+	// everything built on the store.
+	Fatal() <-chan error
+}
+
+// sessionKey derives secrets by their use.
+type sessionKey [32]byte
+
+// KeyNotice is the location of the admin key.
+type KeyNotice struct {
+	// of the file with the key; empty: it was given as an option, or its file was moved away
+	Path string
+	Made bool // by this start
+	// of a file with another key than the given one: a start without the option takes that key
+	Other string
+}
+
+// BacklogBounds limit the work of counting for /metrics.
+type BacklogBounds struct {
+	Every  time.Duration `bound:"10s" tiny:"1ms"` // least time between two counts
+	Within time.Duration `bound:"3s"`             // longest wait for one
+	Stale  time.Duration `bound:"5m"`             // for how long the last count stands in for those that fail
+}
+
+// backlog has the metrics of pending deliveries and of the store's size. All scrapes within
+// BacklogBounds.Every share one count, which reads no more rows than GET /v1/overview does.
+type backlog struct {
+	bounds BacklogBounds
+	limit  int64
+	store  backlogs
+	held   func() []string          // endpoints whose deliveries are held
+	labels func() map[string]string // of queues, by id
+	size   func(context.Context) (int64, error)
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu       sync.Mutex
+	asked    time.Time // when it was counted last, well or not
+	counted  time.Time // when it was counted well
+	counts   backlogCounts
+	failing  bool
+	describe [len(backlogMetrics)]*prometheus.Desc
+}
+
+// backlogs is the part of a store that counts.
+type backlogs interface {
+	Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error)
+}
+
+// backlogCounts are the sums over all endpoints.
+type backlogCounts struct {
+	states  map[string]int64
+	blocked int64
+	leased  map[string]int64 // by label of the queue
+	dead    int64
+	oldest  time.Time // zero: nothing is pending
+	bytes   int64     // negative: unknown
+}
+
+// backlogMetrics are the names and texts of the metrics, in the order of describe.
+var backlogMetrics = [...]struct{ name, help, label string }{
+	{"grapnel_backlog", "Pending deliveries, by state. waiting: behind another one of their key; uncounted: in one of the other states, " +
+		"beyond the number that is counted. The sum is exact.", "state"},
+	{"grapnel_oldest_undelivered_age_seconds", "Age of the oldest pending delivery that may be attempted or is held; 0: there is none.", ""},
+	{"grapnel_dead_letters", "Dead letters, up to the number that is counted.", ""},
+	{"grapnel_ordering_blocked_keys", "Ordering keys that a failed delivery blocks.", ""},
+	{"grapnel_queue_leases", "Leases that consumers hold, by queue, expired ones included until they are recorded. Queues beyond a number are other.", "queue"},
+	{"grapnel_store_bytes", "Size of the database, with its log.", ""},
+}
+
+// published measures the answers to publishes.
+type published struct{ seconds *prometheus.HistogramVec }
+
+// judged counts the events that package promise judges, by promise. monitoring.Rules computes the
+// promises from them, so Prometheus and GET /v1/slo judge the same events in the same way.
+type judged struct {
+	events *prometheus.CounterVec
+	of     map[promise.Indicator]map[bool]prometheus.Counter
+}
+
+// rejected counts refused publishes and refused requests to sources.
+type rejected struct{ calls *prometheus.CounterVec }
+
+// PromiseBounds are the limits of the sampler.
+type PromiseBounds struct {
+	Every time.Duration `bound:"30s" tiny:"1s"` // between two writes of counts; a kill loses the counts since the last one
+	Write time.Duration `bound:"5s" tiny:"5s"`  // for the store calls of one round, and for the last write
+	Page  int           `bound:"256" least:"2"` // documents read at once
+}
+
+// promises counts what package promise judges, stores the counts, and makes the report and the
+// status page from those of all nodes.
+//
+// Each node has one document for each hour, whose counts it replaces every Every and at the stop.
+// The sum over all documents of an hour is the hour's count, so a restart goes on in the same slot,
+// and no two nodes write one document. While the store fails, counts stay in memory and the report
+// has them; after a kill those since the last write are missing.
+type promises struct {
+	bounds   PromiseBounds
+	log      *slog.Logger
+	now      func() time.Time
+	node     string
+	docs     func() store.Documents      // as it is now
+	unable   func() error                // why events are refused
+	balances func() (all, unequal int64) // looks at the balance since the start
+	pages    *statuspage.Pages           // nil: there is no status page
+	dir      string                      // for files of the page; empty: none are written
+	judged   judged                      // the same counts since the start, for /metrics
+	kick     chan struct{}               // an incident has changed
+	stopped  chan struct{}
+	cancel   context.CancelFunc
+
+	mu     sync.Mutex
+	own    map[int64]*ownHour // counts of this node that may change, by hourOf
+	report promise.Report
+
+	// of the goroutine alone
+	history   *promise.History
+	others    map[int64]promise.Hour // sums over the other nodes, of the hours that may change
+	loaded    time.Time              // of the last reading of counts that did not fail; zero: none
+	looked    [2]int64               // balances
+	incidents []wire.Incident
+	failing   bool
+	cleared   time.Time
+}
+
+// ownHour is this node's counts of one hour.
+type ownHour struct {
+	is       promise.Hour
+	at       time.Time
+	revision int64
+	dirty    bool // not stored as it is
+	tried    bool // a write was begun
+}
+
+// probes logs when readiness changes. A load balancer asks every second or more often, so its
+// requests are not logged.
+type probes struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu       sync.Mutex
+	notReady time.Time // since when, as of the last probe; zero: it was ready
+	was      bool      // ready before; until then it starts, which is no trouble
+}
