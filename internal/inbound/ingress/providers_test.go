@@ -36,51 +36,69 @@ func providers() string {
 	var out strings.Builder
 	out.WriteString(`# Providers
 
-How each scheme of a source verifies, and where it finds what an event is known and sorted by. This page is written from the table in
-` + "`internal/base/scheme/rows.go`" + ` by its test. What [receiving](receiving.md) says holds for all of them.
+How each scheme of a source verifies, and where it finds the ids, the type and the key of an event. [Receiving](receiving.md) says what holds for all.
+The test of the table in ` + "`internal/base/scheme/rows.go`" + ` writes this page.
 
-Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a member of the JSON body. Characters of a type that are no letters, digits,
-` + "`_`, `-` or `.`" + ` become ` + "`_`" + `; a request without a type is a ` + "`" + defaultType + "`" + `.
+## Verification
+
+(later): a source may be created without the secret, and waits for it.
+
+| scheme | signature | secret | other fields of ` + "`verify`" + ` |
+|---|---|---|---|
 `)
 	for _, s := range scheme.All() {
-		fmt.Fprintf(&out, "\n## %s\n\n", s.Name)
+		name := s.Name
 		if s.Docs != "" {
-			fmt.Fprintf(&out, "[%s](%s). ", s.Title, s.Docs)
+			name = fmt.Sprintf("[%s](%s)", s.Name, s.Docs)
 		}
-		out.WriteString(s.Signature + "\n\n| | |\n|---|---|\n")
-		line := func(what, text string) {
-			if text != "" {
-				fmt.Fprintf(&out, "| %s | %s |\n", what, text)
-			}
-		}
-		line("secret", s.Needs)
+		needs := s.Needs
 		if s.MayWait {
-			line("", "a source may be created without it, and waits for it")
+			needs += " (later)"
 		}
-		line("other fields of `verify`", code(s.Settings))
-		line("event id", s.EventID)
-		if s.DeliveryID != s.EventID {
-			line("delivery id", s.DeliveryID)
-		}
+		row(&out, name, s.Signature, needs, code(s.Settings))
+	}
+	out.WriteString(`
+## Ids, type and key
+
+Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a member of the JSON body. Characters of a type that are no letters, digits,
+` + "`_`, `-` or `.`" + ` become ` + "`_`" + `; a request without a type is a ` + "`" + defaultType + "`" + `. Where the signature does not cover the ids, the first column says
+what one signature is good for: one event, one type, or any event (the same body under another id is another event).
+
+| scheme | event id; delivery id, if another | type | key |
+|---|---|---|---|
+`)
+	for _, s := range scheme.All() {
+		name := s.Name
 		if s.Unsigned && s.EventID != "" {
-			line(
-				"",
-				"the signature does not cover the ids"+map[scheme.Signs]string{scheme.SignsOnce: ", and is good for one event",
-					scheme.SignsType:     ", and is good for one type: the same body under another id is another event",
-					scheme.SignsAnything: ": the same body under another id is another event"}[scheme.Find(s.Name).Signs],
-			)
+			name += map[scheme.Signs]string{scheme.SignsOnce: " (one event)", scheme.SignsType: " (one type)",
+				scheme.SignsAnything: " (any event)"}[scheme.Find(s.Name).Signs]
 		}
-		line("type", s.Type)
-		line("key", s.Key)
+		ids := s.EventID
+		if s.DeliveryID != s.EventID {
+			ids += "; " + s.DeliveryID
+		}
+		row(&out, name, ids, s.Type, s.Key)
+	}
+	out.WriteString(`
+## Repetitions
+
+| scheme | sends again | as documented on | takes for success, instead of 202 |
+|---|---|---|---|
+`)
+	for _, s := range scheme.All() {
+		success := ""
 		if s.Success != 0 {
-			line("answer", fmt.Sprintf("%d instead of 202, which %s does not take for success", s.Success, s.Title))
+			success = fmt.Sprint(s.Success)
 		}
-		line("sends again", s.Retries)
-		if s.Retries != "" && s.Checked != "" {
-			line("", "compared with its documentation on "+s.Checked)
+		if s.Retries != "" {
+			row(&out, s.Name, s.Retries, s.Checked, success)
 		}
 	}
 	return out.String()
+}
+
+func row(out *strings.Builder, cells ...string) {
+	out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
 func code(names []string) string {
