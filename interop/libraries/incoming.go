@@ -75,7 +75,7 @@ func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 	out := section{title: "Signatures that providers make",
 		about: "A request that the library signed must become an event (202; 200 for providers to which 202 is a failure) with its type and\n" +
 			"key. With one digit changed it must be refused (401), and sent again it must be a duplicate (200). Libraries that only verify must\n" +
-			"agree with the first two."}
+			"agree with the first two; those for Go with 100 requests: unchanged, changed, truncated and stale."}
 	for i, p := range all {
 		r := row{library: p.language + " `" + p.library + "`", what: p.what}
 		if p.library == "" {
@@ -125,7 +125,7 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 		if err != nil || status != http.StatusOK || strings.TrimSpace(text) != p.answer {
 			return "", fmt.Sprintf("answered %d %s", status, text), err
 		}
-		return "answered as the provider expects; 401 if changed", "", nil
+		return "answered as the provider expects", "", nil
 	}
 	var first, second struct {
 		ID        string `json:"id"`
@@ -150,7 +150,7 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 	if err != nil || status != http.StatusOK || json.Unmarshal([]byte(text), &second) != nil || !second.Duplicate || second.ID != first.ID {
 		return "", fmt.Sprintf("sent again: answered %d %s", status, text), err
 	}
-	return strconv.Itoa(success) + " as `" + event.Type + "`, then 200; 401 if changed", "", nil
+	return strconv.Itoa(success) + " as `" + event.Type + "`", "", nil
 }
 
 func (s *server) post(ctx context.Context, source string, r request, body string) (status int, text string, err error) {

@@ -132,8 +132,8 @@ func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 	signatures := section{title: "Signatures that Grapnel makes",
 		about: fmt.Sprintf("%d requests: 3 formats × 7 kinds of secrets (24, 32 and 64 bytes, an Ed25519 key and its seed, rotated, HMAC rotated to Ed25519) × %d bodies,\n"+
 			"for endpoints without and with `\"signature_headers\":\"svix\"`. A check is one request and one secret; each request was also refused with another body and with\n"+
-			"another id. A body that is not UTF-8 is no fault of a signature: a library that decodes bodies cannot accept it.", len(captures),
-			len(bodies))}
+			"another id. *Not UTF-8*: a library that decodes bodies cannot accept such a body. *Throws*: it has verified the signature, and then the\n"+
+			"body is not JSON.", len(captures), len(bodies))}
 	events := section{title: "CloudEvents",
 		about: "The requests of format `cloudevents` (binary mode), read by the official SDKs: attributes, an ordering key that needs escapes, and data."}
 	add := func(language string, tallies map[string]tally) {
@@ -303,10 +303,10 @@ func (t tally) row() row {
 	right := t.Right + t.Unparsed
 	r := row{result: fmt.Sprintf("%d of %d", right, right+t.Bytes+t.Wrong), failed: t.Wrong+t.Accepted > 0 || right == 0}
 	if t.Bytes > 0 {
-		r.result += fmt.Sprintf("; the other %d are not UTF-8", t.Bytes)
+		r.result += fmt.Sprintf("; %d not UTF-8", t.Bytes)
 	}
 	if t.Unparsed > 0 {
-		r.result += fmt.Sprintf("; it verifies %d of them and then throws, because the body is not JSON", t.Unparsed)
+		r.result += fmt.Sprintf("; throws at %d", t.Unparsed)
 	}
 	if t.Accepted > 0 {
 		r.result += fmt.Sprintf("; accepted %d that were changed", t.Accepted)
