@@ -14,16 +14,16 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// TestEveryDeadLetterInAChat: the transform in docs/alerts.md makes the body that a chat's webhook
+// TestEveryDeadLetterInAChat: the transform in docs/trouble.md makes the body that a chat's webhook
 // takes, for each dead letter.
 func TestEveryDeadLetterInAChat(t *testing.T) {
-	page, err := os.ReadFile("../../docs/alerts.md")
+	page, err := os.ReadFile("../../docs/trouble.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?s)--types (\S+) --transform @chat\.jq.*?    (\{text: [^\n]+\})\n`).FindStringSubmatch(string(page))
 	if found == nil {
-		t.Fatal("docs/alerts.md does not have the command")
+		t.Fatal("docs/trouble.md does not have the command")
 	}
 	o := options(t.TempDir())
 	o.AdminKey = testKey
