@@ -28,7 +28,7 @@ func TestThePageIsOfThePinnedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := 0
-	rows := regexp.MustCompile("(?m)^\\| (Go|Python|Node|Java|Rust) `([^`]+)` \\| (\\S*) \\|")
+	rows := regexp.MustCompile("(?m)^\\| (Go|Python|Node|Java|Rust) `([^`]+)`(?: (\\S+))? \\|")
 	for _, m := range rows.FindAllStringSubmatch(string(text), -1) {
 		named++
 		if pin := versions[strings.ToLower(m[1])+" "+m[2]]; pin != m[3] {

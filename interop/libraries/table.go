@@ -33,9 +33,9 @@ func render(sections []section) string {
 	var out strings.Builder
 	out.WriteString(opening)
 	for _, s := range sections {
-		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| library | version | what | result |\n|---|---|---|---|\n", s.title, s.about)
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| library | what | result |\n|---|---|---|\n", s.title, s.about)
 		for _, r := range s.rows {
-			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", cell(r.library), cell(r.version), cell(r.what), cell(r.verdict()))
+			fmt.Fprintf(&out, "| %s | %s | %s |\n", cell(strings.TrimSpace(r.library+" "+r.version)), cell(r.what), cell(r.verdict()))
 		}
 	}
 	return out.String()
