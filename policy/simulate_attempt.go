@@ -46,11 +46,11 @@ func (r *simulation) land(i int) {
 		e.phase = failedEvent
 	default:
 		r.putOff(i, step)
-		r.hasten()
+		r.makeDue()
 		return
 	}
 	r.leave(i)
-	r.hasten()
+	r.makeDue()
 }
 
 // putOff schedules the next attempt of a head.
@@ -118,12 +118,12 @@ func (r *simulation) regained() (at time.Duration, ok bool) {
 	return at, r.quiet(at)
 }
 
-// hasten makes postponed heads of a recovered endpoint due, as many as Trust allows.
-func (r *simulation) hasten() {
+// makeDue makes postponed heads of a recovered endpoint due, as many as Trust allows.
+func (r *simulation) makeDue() {
 	if !r.putBack || r.standing.Open() {
 		return
 	}
-	most := r.trust.Hasten(moment(r.now), r.quiet(r.now))
+	most := r.trust.MakeDue(moment(r.now), r.quiet(r.now))
 	if most == 0 {
 		return
 	}
@@ -197,7 +197,7 @@ func (r *simulation) step() bool {
 		r.land(i)
 	case regains == next:
 		r.now = next
-		r.hasten()
+		r.makeDue()
 	default:
 		r.now = next
 		e := &r.events[old.event]

@@ -48,9 +48,9 @@ func (t *Trust) Next(now time.Time) time.Time {
 	return t.after
 }
 
-// Hasten is the number of postponed deliveries that may become due now. quiet says that no other
+// MakeDue is the number of postponed deliveries that may become due now. quiet says that no other
 // delivery is in flight or due, so these have to prove the recovery.
-func (t *Trust) Hasten(now time.Time, quiet bool) int {
+func (t *Trust) MakeDue(now time.Time, quiet bool) int {
 	switch {
 	case t.row >= trusted:
 		return Everything

@@ -13,7 +13,7 @@ import (
 //
 // A lease is stored until a change of its delivery applies: Record (see Change.Lease), End, or
 // another call that finishes the delivery. Its expiry (at Until) does not delete it. Only Extend
-// and such a change move a leased head's Due; Hasten does not.
+// and such a change move a leased head's Due; MakeDue does not.
 //
 // Leases end by the store's clock: where several nodes share the store, its own clock counts, and
 // the times in calls are ignored.

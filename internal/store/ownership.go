@@ -11,7 +11,7 @@ import (
 // about the pending deliveries of the shard's endpoints.
 //
 // A shard is owned for a lease, by the store's clock, and its epoch rises each time it is acquired.
-// An owner's write carries the epoch in which it was decided (Change.Epoch, Hastening.Epoch,
+// An owner's write carries the epoch in which it was decided (Change.Epoch, MakingDue.Epoch,
 // Ending.Epoch), and the store accepts it only while that is the shard's current epoch. So nothing
 // of an epoch is committed after a later one was acquired, however long its owner was asleep, and a
 // new owner sees every committed write of earlier epochs.
@@ -75,5 +75,5 @@ type Node struct {
 	Ago      time.Duration
 }
 
-// ErrFenced is returned by Hasten and End if another epoch has begun. Nothing was written.
+// ErrFenced is returned by MakeDue and End if another epoch has begun. Nothing was written.
 var ErrFenced = errors.New("store: another node owns the endpoint")

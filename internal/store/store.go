@@ -60,11 +60,11 @@ type Deliveries interface {
 	// result is false if the delivery is pending but not the head of its lane; then neither Due nor
 	// Anchor is set.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
-	// Hasten makes heads due at h.At that have no lease, are due later because of their endpoint
+	// MakeDue makes heads due at h.At that have no lease, are due later because of their endpoint
 	// (Change.EndpointWide), and were recorded so before h.Before: their schedules were made during
 	// the endpoint's outage. At most limit, the earliest first; fewer than that means that none is
 	// left.
-	Hasten(ctx context.Context, endpoint string, h Hastening, limit int) (int, error)
+	MakeDue(ctx context.Context, endpoint string, h MakingDue, limit int) (int, error)
 	// Standings returns the recorded standing of every endpoint that has one, sorted by endpoint.
 	Standings(ctx context.Context) ([]Standing, error)
 	// Events returns events by their row ids, in the order asked for, and verifies the checksum of
@@ -167,7 +167,7 @@ type Change struct {
 	Anchor  time.Time       // zero: unchanged
 
 	// EndpointWide says that the delivery is delayed because of its endpoint and not because of its
-	// content; see Hasten. A change without attempt leaves the stored value.
+	// content; see MakeDue. A change without attempt leaves the stored value.
 	EndpointWide bool
 
 	// Standing is the endpoint's new standing. It is stored whether the change is applied or not,
@@ -218,8 +218,8 @@ type Standing struct {
 	policy.Standing
 }
 
-// Hastening selects the heads that become due, and their new time.
-type Hastening struct {
+// MakingDue selects the heads that become due, and their new time.
+type MakingDue struct {
 	Before time.Time // the attempt that delayed them was recorded (Change.At) before this
 	At     time.Time // heads that are due later become due at this time
 	Epoch  int64     // see Change.Epoch

@@ -49,17 +49,17 @@ func (m *member) handle(in core.Input) {
 				count, err = c.shards.end(context.Background(), effect.Endpoint, e, effect.Limit)
 				return err
 			}, func(err error) { m.step(core.Ended{Endpoint: effect.Endpoint, Count: count, Err: err}) })
-		case core.Hasten:
-			h, count, limit := effect.Hastening, 0, 1+c.rand.IntN(3)
+		case core.MakeDue:
+			h, count, limit := effect.MakingDue, 0, 1+c.rand.IntN(3)
 			h.Epoch = m.epoch(effect.Endpoint)
 			m.call(1, func() (err error) {
-				count, err = c.shards.hasten(context.Background(), effect.Endpoint, h, limit)
+				count, err = c.shards.makeDue(context.Background(), effect.Endpoint, h, limit)
 				return err
 			}, func(err error) {
 				if count > 0 {
 					count = max(count, effect.Limit) // pages here are small, so there may be more
 				}
-				m.step(core.Hastened{Endpoint: effect.Endpoint, Count: count, Err: err})
+				m.step(core.MadeDue{Endpoint: effect.Endpoint, Count: count, Err: err})
 			})
 		case core.Reply:
 			if done := c.orders[effect.Token]; done != nil {

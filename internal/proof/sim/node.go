@@ -53,14 +53,14 @@ func (n *node) take(in core.Input) {
 				count, err := w.store.End(context.Background(), effect.Endpoint, effect.Ending, effect.Limit)
 				n.step(core.Ended{Endpoint: effect.Endpoint, Count: count, Err: err})
 			})
-		case core.Hasten:
+		case core.MakeDue:
 			n.later(w.between(time.Millisecond, 20*time.Millisecond), func() {
-				count, err := w.store.Hasten(context.Background(), effect.Endpoint, effect.Hastening, 1+w.rand.IntN(3))
+				count, err := w.store.MakeDue(context.Background(), effect.Endpoint, effect.MakingDue, 1+w.rand.IntN(3))
 				if count > 0 {
 					count = max(count, effect.Limit) // pages here are small, so there may be more
 				}
 				n.later(w.between(0, 5*time.Millisecond), func() {
-					n.step(core.Hastened{Endpoint: effect.Endpoint, Count: count, Err: err})
+					n.step(core.MadeDue{Endpoint: effect.Endpoint, Count: count, Err: err})
 				})
 			})
 		case core.Reply:

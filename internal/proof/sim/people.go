@@ -135,7 +135,7 @@ func (w *world) injure(method string) (f memory.Fault) {
 	case w.chance(w.plan.storeError):
 		f.Err = errCommit
 	case w.chance(w.plan.storeUnknown):
-		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again" || method == "Hasten" ||
+		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again" || method == "MakeDue" ||
 			method == "Advance" || method == "PutReplay"
 	}
 	return f

@@ -138,11 +138,11 @@ func (b *shardBook) record(ctx context.Context, endpoints []string, changes []st
 	return results, nil
 }
 
-func (b *shardBook) hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
+func (b *shardBook) makeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
 	if b.fenced(endpoint, h.Epoch) {
 		return 0, store.ErrFenced
 	}
-	n, err := b.c.model.Hasten(ctx, endpoint, h, limit)
+	n, err := b.c.model.MakeDue(ctx, endpoint, h, limit)
 	if n > 0 {
 		b.wrote("haste", endpoint, h.Epoch)
 	}

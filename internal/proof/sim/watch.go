@@ -99,13 +99,13 @@ func (r *receiver) returned() {
 	w.agenda.in(soon, func() {
 		if w.node == n && n != nil && w.plan.clockJump == 0 && w.plan.receiverSlow == 0 && r.config.Status == grapnel.EndpointEnabled &&
 			h.era == era && h.steady {
-			r.hastened(back)
+			r.madeDue(back)
 		}
 	})
 }
 
-// hastened looks for deliveries whose due time is still that of the outage.
-func (r *receiver) hastened(back time.Time) {
+// madeDue looks for deliveries whose due time is still that of the outage.
+func (r *receiver) madeDue(back time.Time) {
 	w := r.w
 	// If nothing else delays attempts, a due delivery must have been attempted by now. Other
 	// endpoints that hang can hold all slots.

@@ -45,7 +45,7 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
 		st := &ep.gate.standing
-		for _, at := range []*time.Time{&ep.pollAt, &ep.hastenAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt,
+		for _, at := range []*time.Time{&ep.pollAt, &ep.makeDueAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt,
 			&ep.since, &ep.refusedAt, &ep.heard} {
 			if at.After(now) {
 				*at = latest(at.Add(-by), now)

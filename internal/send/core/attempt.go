@@ -213,7 +213,7 @@ func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	ep.window.remove(h)
 	c.fenced(ep, is.Fenced)
 	if ep.belated(h) && h.change.EndpointWide {
-		ep.hasten = true // this outcome became durable after Hasten, so Hasten missed it
+		ep.makeDue = true // this outcome became durable after MakeDue, so MakeDue missed it
 	}
 	if is.Next != nil && ep.open() {
 		c.admit(now, ep, *is.Next)

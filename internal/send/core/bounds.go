@@ -25,9 +25,9 @@ type Bounds struct {
 	// End is the number of deliveries that one End finishes. It is small, so that the commit stays
 	// short.
 	End int `bound:"500"`
-	// Hasten is the number of heads that one Hasten makes due. It is small, so that the commit
+	// MakeDue is the number of heads that one MakeDue makes due. It is small, so that the commit
 	// stays short.
-	Hasten int `bound:"500"`
+	MakeDue int `bound:"500"`
 	// Ramps is how long after an endpoint's recovery a restart still raises its concurrency step by
 	// step.
 	Ramps time.Duration `bound:"10m" tiny:"10s"`

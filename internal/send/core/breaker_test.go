@@ -182,7 +182,7 @@ func TestOpenBreakerSendsOnlyProbes(t *testing.T) {
 	}
 }
 
-func TestReturnHastensAndRamps(t *testing.T) {
+func TestReturnMakesDueAndRamps(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()
 	probe := w.pass(1100 * time.Millisecond)
@@ -199,12 +199,12 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if more := w.pass(time.Second); len(more) > 0 {
 		t.Errorf("%d more before the first has come back", len(more))
 	}
-	inFlight, most, hasten := []Attempt{begun[0]}, 1, []Hasten(nil)
+	inFlight, most, makeDue := []Attempt{begun[0]}, 1, []MakeDue(nil)
 	for len(inFlight) > 0 {
 		a := inFlight[0]
 		inFlight = inFlight[1:]
 		w.end(a, 200)
-		hasten = append(hasten, of[Hasten](w.out)...)
+		makeDue = append(makeDue, of[MakeDue](w.out)...)
 		inFlight = append(inFlight, of[Attempt](w.out)...)
 		inFlight = append(inFlight, w.pass(100*time.Millisecond)...)
 		most = max(most, len(inFlight))
@@ -215,12 +215,12 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if w.next != 20 || len(w.core.endpoints["ep"].window.waiting) != 0 {
 		t.Errorf("%d still wait", len(w.core.endpoints["ep"].window.waiting))
 	}
-	// Twelve attempts have succeeded in a row and nothing else is due: Hasten makes twelve of the
+	// Twelve attempts have succeeded in a row and nothing else is due: MakeDue makes twelve of the
 	// failed deliveries due.
-	if len(hasten) != 1 || hasten[0].Hastening.Before != back || hasten[0].Hastening.At != back || hasten[0].Limit != 12 {
-		t.Fatalf("what waited is not made due: %+v", hasten)
+	if len(makeDue) != 1 || makeDue[0].MakingDue.Before != back || makeDue[0].MakingDue.At != back || makeDue[0].Limit != 12 {
+		t.Fatalf("what waited is not made due: %+v", makeDue)
 	}
-	w.step(Hastened{Endpoint: "ep", Count: 8})
+	w.step(MadeDue{Endpoint: "ep", Count: 8})
 	if len(of[Load](w.out)) != 1 {
 		t.Error("the new times are not read")
 	}
@@ -262,8 +262,8 @@ func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
 }
 
 // An outcome that is on its way to the store when the endpoint recovers becomes durable after the
-// Hasten; its delivery must be hastened as well.
-func TestRecordedTooLateToBeHastened(t *testing.T) {
+// MakeDue; its delivery must be made due as well.
+func TestRecordedTooLateToBeMadeDue(t *testing.T) {
 	w := newWard(t, nil)
 	begun := w.arrive(6)
 	for _, a := range begun[:3] {
@@ -279,10 +279,10 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 	for _, a := range begun[4:] {
 		w.end(a, 200)
 	}
-	w.core.endpoints["ep"].hasten = false // and all its stored deliveries have been made due
+	w.core.endpoints["ep"].makeDue = false // and all its stored deliveries have been made due
 	next := store.Head{Delivery: 4, Event: 4, Endpoint: "ep", Attempts: 1, Due: slow.Due, Anchor: w.now, Trigger: grapnel.TriggerSchedule}
 	w.step(Recorded{Changes: []Change{slow}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &next}}})
-	if len(of[Hasten](w.out)) != 1 {
+	if len(of[MakeDue](w.out)) != 1 {
 		t.Errorf("what was recorded too late waits until %v", slow.Due)
 	}
 }
@@ -426,7 +426,7 @@ func TestRefusalsDisable(t *testing.T) {
 		t.Errorf("after it was enabled the slate is not clean: %+v", w.out)
 	}
 	load := of[Load](w.out)[0]
-	if w.step(Loaded{Endpoint: "ep", Limit: load.Limit}); len(of[Hasten](w.out)) != 1 {
+	if w.step(Loaded{Endpoint: "ep", Limit: load.Limit}); len(of[MakeDue](w.out)) != 1 {
 		t.Error("after it was enabled what waited is not made due")
 	}
 }
@@ -621,7 +621,7 @@ func TestOldFailureLeavesTrust(t *testing.T) {
 	if ch := w.end(begun[7], 1); ch.Status != grapnel.Failed {
 		t.Fatalf("recorded: %+v", ch.Change)
 	}
-	if hasten := of[Hasten](w.out); len(hasten) != 1 || hasten[0].Limit != 1 {
+	if makeDue := of[MakeDue](w.out); len(makeDue) != 1 || makeDue[0].Limit != 1 {
 		t.Errorf("what waited is not made due: %+v", w.out)
 	}
 }
@@ -637,31 +637,31 @@ func TestDoubtPasses(t *testing.T) {
 	w.arrive(1)
 	w.end(w.pass(1100 * time.Millisecond)[0], 200)
 	page := func() {
-		w.step(Hastened{Endpoint: "ep", Count: 1})
+		w.step(MadeDue{Endpoint: "ep", Count: 1})
 		w.next++
 		w.step(Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{{Delivery: w.next, Event: w.next, Endpoint: "ep", Attempts: 1, Due: w.now,
 			Anchor: w.now, CreatedAt: w.now, Trigger: grapnel.TriggerSchedule}}})
 	}
 	page()
 	w.end(of[Attempt](w.out)[0], 500)
-	if hasten := of[Hasten](w.out); len(hasten) > 0 {
+	if makeDue := of[MakeDue](w.out); len(makeDue) > 0 {
 		t.Fatal("more is made due right after a failure")
 	}
-	var hasten []Hasten
-	for waited := 0; len(hasten) == 0; waited++ {
+	var makeDue []MakeDue
+	for waited := 0; len(makeDue) == 0; waited++ {
 		if waited > 10 {
 			t.Fatal("nothing more is made due")
 		}
 		w.now = w.now.Add(time.Second)
 		w.step(Tick{})
-		hasten = of[Hasten](w.out)
+		makeDue = of[MakeDue](w.out)
 	}
-	if hasten[0].Limit != 1 {
-		t.Errorf("%d are made due", hasten[0].Limit)
+	if makeDue[0].Limit != 1 {
+		t.Errorf("%d are made due", makeDue[0].Limit)
 	}
 	page()
 	w.end(of[Attempt](w.out)[0], 200)
-	if hasten := of[Hasten](w.out); len(hasten) != 1 {
+	if makeDue := of[MakeDue](w.out); len(makeDue) != 1 {
 		t.Error("an answer does not make more due")
 	}
 }

@@ -90,8 +90,8 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.ended(now, in)
 	case Disabled:
 		c.disabled(now, in)
-	case Hastened:
-		c.hastened(now, in)
+	case MadeDue:
+		c.madeDue(now, in)
 	case Operated:
 		c.operate(now, in)
 	case Drain:
@@ -253,21 +253,21 @@ func (c *Core) ended(now time.Time, in Ended) {
 	c.refresh(now, ep)
 }
 
-// hastened has the new due times read.
-func (c *Core) hastened(now time.Time, in Hastened) {
+// madeDue has the new due times read.
+func (c *Core) madeDue(now time.Time, in MadeDue) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
 		return
 	}
-	ep.hastening = false
+	ep.makingDue = false
 	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
 	switch {
 	case in.Err != nil:
 		// The call may have succeeded although it failed here; then the next one changes nothing,
 		// and the store has the new times.
-		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(c.bounds.Retry), true
+		ep.makeDue, ep.makeDueAt, ep.replanned = true, now.Add(c.bounds.Retry), true
 	case in.Count > 0 || ep.replanned:
-		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
+		ep.makeDue, ep.replanned = ep.makeDue || in.Count >= ep.madeDue, false
 		if ep.open() {
 			ep.window.forgetPlans(now)
 		}

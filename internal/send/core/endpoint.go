@@ -32,7 +32,7 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 		st.HeldAt = now // at the latest: an earlier version did not store it
 	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
-		ep.hasten = true
+		ep.makeDue = true
 		if now.Sub(back) < ep.bounds.Ramps {
 			g.trust.Return()
 			g.ramp.Begin(now)
@@ -57,7 +57,7 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 		// With the breaker off no outcome would ever close the circuit. It may have been open in
 		// the store when this process began.
 		g.resume(now)
-		ep.hasten = true
+		ep.makeDue = true
 	}
 	ep.window.size = max(ep.bounds.Window, 2*ep.gate.limit)
 	ep.over = false
@@ -77,7 +77,7 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	case enabled && before.Status == grapnel.EndpointDisabled:
 		// Enabling the endpoint clears its failures; its pending deliveries go out on a ramp.
 		g.restart(now)
-		ep.hasten = true
+		ep.makeDue = true
 	case enabled && before.Status == grapnel.EndpointPaused:
 		if st := &g.standing; !st.FailingSince.IsZero() && paused > 0 {
 			st.FailingSince, g.dirty = earliest(st.FailingSince.Add(paused), now), true // it could not succeed while paused

@@ -9,7 +9,7 @@ import (
 )
 
 // Input is an event for the core: Configured, Leave, Arrived, Loaded, Finished, Recorded, Ended,
-// Disabled, Hastened, Operated, Drain or Tick.
+// Disabled, MadeDue, Operated, Drain or Tick.
 type Input interface{ input() }
 
 // Configured carries an endpoint's current configuration. The core copies it.
@@ -69,8 +69,8 @@ type Disabled struct {
 	Err      error
 }
 
-// Hastened answers Hasten.
-type Hastened struct {
+// MadeDue answers MakeDue.
+type MadeDue struct {
 	Endpoint string
 	Count    int
 	Err      error
@@ -93,12 +93,12 @@ func (*Finished) input()  {}
 func (Recorded) input()   {}
 func (Ended) input()      {}
 func (Disabled) input()   {}
-func (Hastened) input()   {}
+func (MadeDue) input()    {}
 func (Operated) input()   {}
 func (Drain) input()      {}
 func (Tick) input()       {}
 
-// Effect is something for the shell to do: Attempt, Record, Load, End, Hasten, Forget, Disable,
+// Effect is something for the shell to do: Attempt, Record, Load, End, MakeDue, Forget, Disable,
 // Left or Reply.
 type Effect interface{ effect() }
 
@@ -165,11 +165,11 @@ type End struct {
 	Limit    int
 }
 
-// Hasten asks to make deliveries due now whose next attempt was delayed by an endpoint's outage.
-// Hastened answers it.
-type Hasten struct {
+// MakeDue asks to make deliveries due now whose next attempt was delayed by an endpoint's outage.
+// MadeDue answers it.
+type MakeDue struct {
 	Endpoint  string
-	Hastening store.Hastening
+	MakingDue store.MakingDue
 	Limit     int
 }
 
@@ -199,7 +199,7 @@ func (Attempt) effect() {}
 func (Record) effect()  {}
 func (Load) effect()    {}
 func (End) effect()     {}
-func (Hasten) effect()  {}
+func (MakeDue) effect() {}
 func (Forget) effect()  {}
 func (Disable) effect() {}
 func (Left) effect()    {}

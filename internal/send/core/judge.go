@@ -32,7 +32,7 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]N
 		ep.repair.begin()
 	}
 	if shift == policy.Closed {
-		ep.hasten = true
+		ep.makeDue = true
 		h.returns = ep.gate.returns // this success did not fail before the recovery
 	}
 	var verdict policy.Verdict
@@ -54,22 +54,22 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]N
 // an endpoint that did not answer. The number grows with the endpoint's recent successes
 // (policy.Trust).
 func (c *Core) hurry(now time.Time, ep *endpoint) {
-	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
+	if !ep.makeDue || ep.makingDue || ep.makeDueAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
 		return
 	}
-	most := min(ep.gate.trust.Hasten(now, ep.quiet(now)), c.bounds.Hasten)
+	most := min(ep.gate.trust.MakeDue(now, ep.quiet(now)), c.bounds.MakeDue)
 	if most == 0 {
 		return
 	}
-	ep.hasten, ep.hastening, ep.hastened = false, true, most
+	ep.makeDue, ep.makingDue, ep.madeDue = false, true, most
 	back := ep.gate.standing.RecoveredAt
-	c.emit(Hasten{Endpoint: ep.config.ID, Hastening: store.Hastening{Before: back, At: back}, Limit: most})
+	c.emit(MakeDue{Endpoint: ep.config.ID, MakingDue: store.MakingDue{Before: back, At: back}, Limit: most})
 }
 
 // quiet says whether nothing of an endpoint is due or in flight.
 func (ep *endpoint) quiet(now time.Time) bool {
 	w := &ep.window
-	if ep.hastening || w.loading || len(w.heads) > len(w.waiting) || !w.cold.IsZero() && !w.cold.After(now) {
+	if ep.makingDue || w.loading || len(w.heads) > len(w.waiting) || !w.cold.IsZero() && !w.cold.After(now) {
 		return false
 	}
 	h := w.next(now)
@@ -78,7 +78,7 @@ func (ep *endpoint) quiet(now time.Time) bool {
 
 // settled ends an endpoint's recovery once it has no due delivery left.
 func (c *Core) settled(now time.Time, ep *endpoint) {
-	if ep.gate.ramp.Recovering() && ep.open() && !ep.hasten && ep.quiet(now) {
+	if ep.gate.ramp.Recovering() && ep.open() && !ep.makeDue && ep.quiet(now) {
 		ep.gate.ramp.End()
 		ep.gate.standing.WorksAt, ep.gate.dirty = now, true
 	}

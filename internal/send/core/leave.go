@@ -44,7 +44,7 @@ func (c *Core) depart(ep *endpoint) {
 	if !ep.leaving || c.endpoints[ep.config.ID] != ep {
 		return
 	}
-	if len(ep.window.heads) == 0 && !ep.window.loading && ep.recording == 0 && !ep.ending && !ep.hastening && !ep.confirming {
+	if len(ep.window.heads) == 0 && !ep.window.loading && ep.recording == 0 && !ep.ending && !ep.makingDue && !ep.confirming {
 		c.remove(ep)
 	}
 }

@@ -31,11 +31,11 @@ func (r *repair) concluded(h *head, delivered bool, most int) {
 }
 
 // repaired says whether a success begins a repair. refusals are those in a row before it: other
-// failures are the circuit's, and while the endpoint returns from an open one, Hasten brings
+// failures are the circuit's, and while the endpoint returns from an open one, MakeDue brings
 // retries forward.
 func (ep *endpoint) repaired(h *head, refusals int) bool {
 	asked := h.Trigger == grapnel.TriggerManual && refusals > 0
-	return !ep.gate.rules.Off && !ep.hasten && !ep.hastening && !ep.gate.ramp.Recovering() && (asked || refusals >= failuresInARow)
+	return !ep.gate.rules.Off && !ep.makeDue && !ep.makingDue && !ep.gate.ramp.Recovering() && (asked || refusals >= failuresInARow)
 }
 
 // seek has the heads read among which the next ones are brought forward.

@@ -59,11 +59,11 @@ type endpoint struct {
 
 	since     time.Time // when its status last changed
 	unsure    bool      // the status may have changed before since: this core has not seen that
-	hasten    bool      // deliveries delayed by its outage must be made due
-	hastening bool      // a Hasten is on its way
-	hastened  int       // limit of that Hasten
-	replanned bool      // a Hasten failed, so some deliveries may be due earlier than the window says
-	hastenAt  time.Time // no Hasten before this, after one that failed
+	makeDue   bool      // deliveries delayed by its outage must be made due
+	makingDue bool      // a MakeDue is on its way
+	madeDue   int       // limit of that MakeDue
+	replanned bool      // a MakeDue failed, so some deliveries may be due earlier than the window says
+	makeDueAt time.Time // no MakeDue before this, after one that failed
 
 	repair repair // of an endpoint that refused events
 

@@ -310,8 +310,8 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 		soonest(ep.endAt)
 	default:
 		ep.gate.opensAt(now, soonest)
-		soonest(ep.hastenAt)
-		if ep.hasten && !ep.gate.tripped() {
+		soonest(ep.makeDueAt)
+		if ep.makeDue && !ep.gate.tripped() {
 			soonest(ep.gate.trust.Next(now))
 		}
 		if longest := ep.config.Policy.MaxAge.Std(); longest > 0 && !ep.window.oldest.IsZero() && ep.gate.barred(now) {

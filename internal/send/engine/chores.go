@@ -95,11 +95,11 @@ func (c *chores) carryOut(effect core.Effect) {
 		n, err := c.end(ctx, effect)
 		c.complain("finishing pending deliveries", effect.Endpoint, err)
 		c.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
-	case core.Hasten:
-		effect.Hastening.Epoch = c.shards.Epoch(effect.Endpoint)
-		n, err := c.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
+	case core.MakeDue:
+		effect.MakingDue.Epoch = c.shards.Epoch(effect.Endpoint)
+		n, err := c.store.MakeDue(ctx, effect.Endpoint, effect.MakingDue, effect.Limit)
 		c.complain("making held deliveries due", effect.Endpoint, err)
-		c.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
+		c.send(core.MadeDue{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Forget:
 		c.complain("removing a deleted endpoint", effect.Endpoint, c.forget(ctx, effect.Endpoint))
 	case core.Disable:

@@ -76,5 +76,5 @@ func (d *Pending) Late(at, before int64) bool {
 	return d.Token == "" && d.Due != None && d.Due > at && d.Wide != None && d.Wide < before
 }
 
-// Hasten makes d due.
-func (d *Pending) Hasten(at int64) { d.Due, d.Wide = at, None }
+// MakeDue makes d due.
+func (d *Pending) MakeDue(at int64) { d.Due, d.Wide = at, None }

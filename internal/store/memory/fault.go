@@ -205,8 +205,8 @@ func (f *Faulty) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 	return call(ctx, f, "StuckLanes", func() ([]grapnel.Lane, error) { return f.Store.StuckLanes(ctx, scope, q) })
 }
 
-func (f *Faulty) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
-	return call(ctx, f, "Hasten", func() (int, error) { return f.Store.Hasten(ctx, endpoint, h, limit) })
+func (f *Faulty) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
+	return call(ctx, f, "MakeDue", func() (int, error) { return f.Store.MakeDue(ctx, endpoint, h, limit) })
 }
 
 func (f *Faulty) Standings(ctx context.Context) ([]store.Standing, error) {

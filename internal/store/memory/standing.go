@@ -34,14 +34,14 @@ func (s *model) Standings(_ context.Context) ([]store.Standing, error) {
 	return all, nil
 }
 
-// Hasten takes the earliest first.
-func (s *model) Hasten(_ context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
+// MakeDue takes the earliest first.
+func (s *model) MakeDue(_ context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
 	before, at := codec.Micros(h.Before), codec.Micros(h.At)
 	late := pick(s.queue(endpoint).due.all(), limit, func(d *delivery) bool { return d.Late(at, before) },
 		func(d *delivery) *delivery { return d })
 	for _, d := range late {
 		s.delist(d)
-		d.Hasten(at)
+		d.MakeDue(at)
 		s.enlist(d)
 	}
 	return len(late), nil

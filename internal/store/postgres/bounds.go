@@ -32,7 +32,7 @@ type Bounds struct {
 	Slots int `bound:"16"`           // rows over which a count is spread, so that writers do not wait for each other
 
 	// Pages: rows in one statement, or in one transaction.
-	EndPage   int `bound:"1000"` // deliveries ended or hastened
+	EndPage   int `bound:"1000"` // deliveries ended or made due
 	PurgePage int `bound:"500"`  // events examined; other transactions that refer to finished deliveries wait meanwhile
 	SweepPage int `bound:"2000"` // rows that remain from a deleted day
 	MergePage int `bound:"1000"` // totals

@@ -39,8 +39,8 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 	})
 }
 
-// Hasten takes the earliest first.
-func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
+// MakeDue takes the earliest first.
+func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
 	at, before := codec.Micros(h.At), codec.Micros(h.Before)
 	return s.paged(ctx, endpoint, h.Epoch, limit, func(most int) ([]int64, error) {
 		return s.numbers(ctx, lateQuery, endpoint, at, before, most)
@@ -48,7 +48,7 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 		if !p.Late(at, before) {
 			return false
 		}
-		p.Hasten(at)
+		p.MakeDue(at)
 		p.dirty = true
 		return true
 	})

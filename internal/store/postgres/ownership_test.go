@@ -208,8 +208,8 @@ func TestFence(t *testing.T) {
 	if is, err := b.Record(t.Context(), []store.Change{wide}); err != nil || !is[0].Applied {
 		t.Fatalf("the new owner: %+v, %v", is, err)
 	}
-	if _, err := a.Hasten(t.Context(), "ep_a", store.Hastening{Before: at(50), At: at(20), Epoch: old}, 10); !errors.Is(err, store.ErrFenced) {
-		t.Errorf("Hasten: %v", err)
+	if _, err := a.MakeDue(t.Context(), "ep_a", store.MakingDue{Before: at(50), At: at(20), Epoch: old}, 10); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("MakeDue: %v", err)
 	}
 	for what, count := range map[string]func() (int, error){
 		"standings": func() (int, error) { all, err := b.Standings(t.Context()); return len(all), err },
@@ -226,8 +226,8 @@ func TestFence(t *testing.T) {
 			t.Errorf("%d %s of an epoch that is over, %v", n, what, err)
 		}
 	}
-	if n, err := b.Hasten(t.Context(), "ep_a", store.Hastening{Before: at(50), At: at(20), Epoch: fresh}, 10); n != 1 || err != nil {
-		t.Errorf("the new owner hastens %d, %v", n, err)
+	if n, err := b.MakeDue(t.Context(), "ep_a", store.MakingDue{Before: at(50), At: at(20), Epoch: fresh}, 10); n != 1 || err != nil {
+		t.Errorf("the new owner makes due %d, %v", n, err)
 	}
 	if n, err := b.End(t.Context(), "ep_a", store.Ending{Status: grapnel.Dropped, At: at(9), Epoch: fresh}, 10); n != 2 || err != nil {
 		t.Errorf("the new owner ends %d, %v", n, err)

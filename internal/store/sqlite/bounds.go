@@ -136,8 +136,8 @@ type Bounds struct {
 	// Targets is the number of endpoints up to which a list reads endpoint by endpoint. With more it
 	// reads all deliveries.
 	Targets int `bound:"4096"`
-	// Hastened is how many heads one operation of Hasten examines.
-	Hastened int `bound:"1000"`
+	// MadeDue is how many heads one operation of MakeDue examines.
+	MadeDue int `bound:"1000"`
 	// Gathered is how many pending deliveries of an endpoint are gathered and sorted.
 	Gathered int `bound:"5000"`
 	// FewHeads is how many heads of an endpoint are read one by one to count them by due time. As

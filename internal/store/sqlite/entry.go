@@ -26,13 +26,13 @@ func (*appending) kind() int   { return 1 }
 func (*recording) kind() int   { return 2 }
 func (*claiming) kind() int    { return 3 }
 func (*extending) kind() int   { return 4 }
-func (*hastening) kind() int   { return 5 }
+func (*makingDue) kind() int   { return 5 }
 func (*documenting) kind() int { return 6 }
 func (*answering) kind() int   { return 7 }
 
 // anew makes an empty entry of a kind, or nil.
 func anew(kind int) entry {
-	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending), new(hastening), new(documenting),
+	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending), new(makingDue), new(documenting),
 		&answering{recording: new(recording)}} {
 		if e.kind() == kind {
 			return e
@@ -233,7 +233,7 @@ func (o *extending) flow(f *codec.Flow) {
 	codec.Number(f, &o.by)
 }
 
-func (o *hastening) flow(f *codec.Flow) {
+func (o *makingDue) flow(f *codec.Flow) {
 	codec.Text(f, &o.endpoint)
 	codec.Time(f, &o.at)
 	codec.Time(f, &o.before)

@@ -16,7 +16,7 @@ var leftOut = map[string]bool{"Change.Attempt": true, "Change.Tell": true, "Chan
 	"Standing.Standing": true, "Answer.Fingerprint": true, "AuditEntry.Seq": true,
 	"Event.Data": true, "Event.Metadata": true, "Event.Intake": true, "Event.Seq": true, "Event.Damaged": true,
 	"appending.done": true, "recording.done": true, "claiming.done": true, "extending.done": true,
-	"hastening.done": true, "documenting.done": true}
+	"makingDue.done": true, "documenting.done": true}
 
 // TestEntriesAreComplete fills every field that an entry has with values, writes the entry and
 // reads it back.

@@ -15,7 +15,7 @@ import (
 // TestCallsThatNeedNoFill makes calls of which there are thousands when many endpoints recover
 // together. They see young writes, and commit nothing to the tables.
 func TestCallsThatNeedNoFill(t *testing.T) {
-	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour, Hastened: 2}})
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour, MadeDue: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestCallsThatNeedNoFill(t *testing.T) {
 			t.Fatalf("got %+v, %v", done, err)
 		}
 	}
-	n, err := s.Hasten(t.Context(), "ep", store.Hastening{Before: time.Unix(20, 0), At: time.Unix(50, 0)}, 7)
+	n, err := s.MakeDue(t.Context(), "ep", store.MakingDue{Before: time.Unix(20, 0), At: time.Unix(50, 0)}, 7)
 	if err != nil || n != 7 {
 		t.Errorf("%d deliveries of 7 are due: %v", n, err)
 	}

@@ -254,8 +254,8 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	if err != nil || !done[0].Applied || done[0].Told == nil || len(done[0].Told.Heads) != 1 {
 		t.Fatalf("got %+v, %v", done, err)
 	}
-	if n, err := s.Hasten(ctx, "ep", store.Hastening{Before: now.Add(1e9), At: now.Add(1e9)}, 10); n != 1 || err != nil {
-		t.Errorf("hastened %d, %v", n, err)
+	if n, err := s.MakeDue(ctx, "ep", store.MakingDue{Before: now.Add(1e9), At: now.Add(1e9)}, 10); n != 1 || err != nil {
+		t.Errorf("made due %d, %v", n, err)
 	}
 	if all, err := s.Standings(ctx); err != nil || len(all) != 1 {
 		t.Errorf("standings %v, %v", all, err)

@@ -224,17 +224,17 @@ func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
 	if n, err := s.Imbalance(t.Context()); n != 0 || err != nil {
 		t.Errorf("imbalance %d: %v", n, err)
 	}
-	h := store.Hastening{Before: time.Unix(20, 0), At: time.Unix(4, 0)}
-	if n, err := s.Hasten(t.Context(), "ep", h, 10); n != 0 || err != nil {
-		t.Errorf("hastened %d whose endpoint is not known to have failed: %v", n, err)
+	h := store.MakingDue{Before: time.Unix(20, 0), At: time.Unix(4, 0)}
+	if n, err := s.MakeDue(t.Context(), "ep", h, 10); n != 0 || err != nil {
+		t.Errorf("made due %d whose endpoint is not known to have failed: %v", n, err)
 	}
 	done, err := s.Record(t.Context(), []store.Change{{Delivery: 1, At: time.Unix(10, 0), Status: grapnel.Pending, Due: time.Unix(100, 0),
 		Attempt: &grapnel.Attempt{Number: 1}, EndpointWide: true}})
 	if err != nil || !done[0].Applied {
 		t.Fatalf("got %+v, %v", done, err)
 	}
-	if n, err := s.Hasten(t.Context(), "ep", h, 10); n != 1 || err != nil {
-		t.Errorf("hastened %d: %v", n, err)
+	if n, err := s.MakeDue(t.Context(), "ep", h, 10); n != 1 || err != nil {
+		t.Errorf("made due %d: %v", n, err)
 	}
 }
 

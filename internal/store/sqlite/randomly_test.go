@@ -137,8 +137,8 @@ func (r *randomly) step(ctx context.Context) {
 			r.t.Fatal(err)
 		}
 	case n == 11:
-		h := store.Hastening{Before: r.now.Add(-time.Duration(r.IntN(3)) * time.Second), At: r.now.Add(-time.Duration(r.IntN(5)) * time.Second)}
-		if _, err := r.s.Hasten(ctx, []string{"ep_a", "ep_b", "q_a", "none"}[r.IntN(4)], h, 1+r.IntN(3)); err != nil {
+		h := store.MakingDue{Before: r.now.Add(-time.Duration(r.IntN(3)) * time.Second), At: r.now.Add(-time.Duration(r.IntN(5)) * time.Second)}
+		if _, err := r.s.MakeDue(ctx, []string{"ep_a", "ep_b", "q_a", "none"}[r.IntN(4)], h, 1+r.IntN(3)); err != nil {
 			r.t.Fatal(err)
 		}
 	case n == 12:

@@ -53,7 +53,7 @@ type statements struct {
 	pending, dropPending, plan, mark, lead              *sqlite3.Stmt
 	laneHead, lane, setLane, dropLane, raiseLane        *sqlite3.Stmt
 	finished                                            *sqlite3.Stmt
-	addAttempt, addRedelivery, hasten                   *sqlite3.Stmt
+	addAttempt, addRedelivery, makeDue                  *sqlite3.Stmt
 	lease, grant, extend, over, claimable, holders      *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance  *sqlite3.Stmt
 	addItem, endItem, countItem                         *sqlite3.Stmt
@@ -169,7 +169,7 @@ func (q *statements) all(rows int) []text {
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
 		{&q.plan, planned.update("pending")},
 		{&q.mark, marked.update("pending")},
-		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ?"},
+		{&q.makeDue, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ?"},
 		{&q.lead, led.update("pending")},
 		{&q.laneHead, "SELECT " + pendingRead.names("") +
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},

@@ -27,7 +27,7 @@ func (m *model) stand(s *store.Standing) {
 	}
 }
 
-func (m *model) hasten(endpoint string, h store.Hastening, limit int) int {
+func (m *model) makeDue(endpoint string, h store.MakingDue, limit int) int {
 	var late []*row
 	for _, r := range m.rows {
 		if r.EndpointID == endpoint && r.Waiting.Head && !r.Waiting.Blocked && r.lease == nil && r.wide != nil && r.wide.Before(h.Before) &&
@@ -83,11 +83,11 @@ func (m *machine) notes(t *rapid.T) {
 	m.must(m.Note(m.ctx, *e), "Note")
 }
 
-func (m *machine) hastens(t *rapid.T) {
+func (m *machine) makesDue(t *rapid.T) {
 	now := m.tick(t)
-	h := store.Hastening{Before: now.Add(-time.Duration(rapid.IntRange(-2, 5).Draw(t, "before")) * time.Second), At: now}
+	h := store.MakingDue{Before: now.Add(-time.Duration(rapid.IntRange(-2, 5).Draw(t, "before")) * time.Second), At: now}
 	endpoint, limit := pick(t, "endpoint", someEndpoints...), pick(t, "limit", 0, 1, 2, 1000)
-	want := m.model.hasten(endpoint, h, limit)
-	got, err := m.Hasten(m.ctx, endpoint, h, limit)
-	m.agree(got, want, err, nil, "Hasten")
+	want := m.model.makeDue(endpoint, h, limit)
+	got, err := m.MakeDue(m.ctx, endpoint, h, limit)
+	m.agree(got, want, err, nil, "MakeDue")
 }

@@ -160,12 +160,12 @@ var leaseEndCases = []testCase{
 		_, err = d.Extend(d.ctx, "lse_3", at(31), time.Minute)
 		d.code(err, grapnel.CodeConflict, "settled")
 	}},
-	{"is not hastened", func(d *driver) {
+	{"is not madeDue", func(d *driver) {
 		n := d.queue(2)
 		d.change(wide(n[0], 0, 10, 20))
 		d.change(wide(n[1], 0, 10, 30))
 		d.claim(epA, 20, store.Want{Token: "lse_1", For: time.Hour})
-		d.hasten(epA, back(25), 10, 1)
+		d.makeDue(epA, back(25), 10, 1)
 		d.leads(epA, n[1], n[0])
 		d.same(d.leases(epA)[0].Until, at(20+3600), "until")
 		d.same(d.delivery(n[1]).Waiting.Due, at(25), "due of the other")

@@ -88,7 +88,7 @@ var reopenCases = []testCase{
 			d.same(d.recall("key", 1), answer, "answer")
 		}
 
-		d.hasten(epA, store.Hastening{Before: at(5), At: at(7)}, 10, 1)
+		d.makeDue(epA, store.MakingDue{Before: at(5), At: at(7)}, 10, 1)
 		d.same(d.delivery(n[0]).Waiting.Due, at(7), "due, once its endpoint is back")
 		old := by(n[0], grapnel.Pending, 14)
 		old.Due, old.Standing, old.Audit = at(7), standing(epA, 2), entry(acme, epA, grapnel.VerbRetry, 14)

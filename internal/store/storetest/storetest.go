@@ -41,7 +41,7 @@ func Run(t *testing.T, h Harness) {
 		{"Heads", headCases},
 		{"End", endCases},
 		{"Again", againCases},
-		{"Hasten", hastenCases},
+		{"MakeDue", makeDueCases},
 		{"Standing", standingCases},
 		{"Tell", tellCases},
 		{"Audit", auditCases},

@@ -92,7 +92,7 @@ func (c *checker) schedule(d *delivery) {
 		if slices.ContainsFunc(c.actions[d.id], func(a *Action) bool { return a.Kind == Retry && a.Invoke > since && a.Invoke < r.Start }) {
 			continue // an attempt that an operator asked for may lie in between without having reached a receiver
 		}
-		if c.hastened(d.endpoint, before, r) {
+		if c.madeDue(d.endpoint, before, r) {
 			continue
 		}
 		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since-c.Limits.Transit, r.Start) })
@@ -131,10 +131,10 @@ func (c *checker) restarts(ep *Endpoint, until time.Duration) (n int) {
 	return n
 }
 
-// hastened says whether an attempt may come early because its endpoint has recovered: the attempt
+// madeDue says whether an attempt may come early because its endpoint has recovered: the attempt
 // before failed because of the endpoint, or reached no receiver, and since then the endpoint has
 // answered some request without such a failure, or an operator has enabled it.
-func (c *checker) hastened(ep *Endpoint, before, r *Receipt) bool {
+func (c *checker) madeDue(ep *Endpoint, before, r *Receipt) bool {
 	refused := before.Status > 0 && before.Status < 500 && before.Status != 429 && !c.unheard(before, ep)
 	if refused && r.Attempt == before.Attempt+1 && !c.excused(before) { // else the attempt was repeated, and may have reached no receiver
 		return false

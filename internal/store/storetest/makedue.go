@@ -16,17 +16,17 @@ func wide(number int64, expect int, when, due float64) store.Change {
 	return c
 }
 
-func (d *driver) hasten(endpoint string, h store.Hastening, limit, want int) {
+func (d *driver) makeDue(endpoint string, h store.MakingDue, limit, want int) {
 	d.Helper()
-	n, err := d.Hasten(d.ctx, endpoint, h, limit)
-	d.must(err, "Hasten")
-	d.same(n, want, "hastened")
+	n, err := d.MakeDue(d.ctx, endpoint, h, limit)
+	d.must(err, "MakeDue")
+	d.same(n, want, "madeDue")
 }
 
-// back hastens an endpoint that recovered at a time; later deliveries become due then.
-func back(when float64) store.Hastening { return store.Hastening{Before: at(when), At: at(when)} }
+// back makes due an endpoint that recovered at a time; later deliveries become due then.
+func back(when float64) store.MakingDue { return store.MakingDue{Before: at(when), At: at(when)} }
 
-var hastenCases = []testCase{
+var makeDueCases = []testCase{
 	{"makes deliveries due that the endpoint has delayed", func(d *driver) {
 		a, b, c := d.lane("a", 2), d.lane("b", 1), d.lane("c", 1)
 		first := wide(a[0], 0, 10, 100)
@@ -35,7 +35,7 @@ var hastenCases = []testCase{
 		d.change(retried(b[0], 0, 10, 100)) // its content is at fault
 		d.change(wide(c[0], 0, 11, 50))
 		want := d.delivery(a[0])
-		d.hasten(epA, back(20), 10, 2)
+		d.makeDue(epA, back(20), 10, 2)
 		want.Waiting.Due, want.NextAttemptAt = at(20), at(20)
 		d.same(d.delivery(a[0]), want, "nothing but its due time")
 		h, first2 := d.head(a[0])
@@ -43,7 +43,7 @@ var hastenCases = []testCase{
 		d.same(h.Trigger, grapnel.TriggerManual, "trigger")
 		d.leads(epA, a[0], c[0], b[0])
 		d.same(d.delivery(b[0]).Waiting.Due, at(100), "due of what waits for its own sake")
-		d.hasten(epA, back(15), 10, 0)
+		d.makeDue(epA, back(15), 10, 0)
 		d.leads(epA, a[0], c[0], b[0])
 	}},
 	{"leaves deliveries that are due already or were delayed later", func(d *driver) {
@@ -52,12 +52,12 @@ var hastenCases = []testCase{
 		d.change(wide(n[1], 0, 20, 100))                                   // recorded at exactly that time
 		d.change(wide(n[2], 0, 19, 20+1e-6))                               // due a microsecond after, recorded a microsecond before
 		d.change(wide(n[3], 0, 20-1e-6, 1000))                             // recorded before the recovery too
-		h := store.Hastening{Before: at(20).Add(999), At: at(20).Add(999)} // times are stored in microseconds
-		d.hasten(epA, h, 10, 2)
+		h := store.MakingDue{Before: at(20).Add(999), At: at(20).Add(999)} // times are stored in microseconds
+		d.makeDue(epA, h, 10, 2)
 		for i, due := range []float64{20, 100, 20, 20} {
 			d.same(d.delivery(n[i]).Waiting.Due, at(due), fmt.Sprint("due of ", i))
 		}
-		d.hasten(epA, store.Hastening{Before: at(20 + 1e-6), At: at(30)}, 10, 1)
+		d.makeDue(epA, store.MakingDue{Before: at(20 + 1e-6), At: at(30)}, 10, 1)
 		d.same(d.delivery(n[1]).Waiting.Due, at(30), "due")
 	}},
 	{"takes the earliest first, up to the limit", func(d *driver) {
@@ -66,15 +66,15 @@ var hastenCases = []testCase{
 			n = append(n, d.lane(string(rune('a'+i)), 1)[0])
 			d.change(wide(n[i], 0, 10, due))
 		}
-		d.hasten(epA, back(60), 0, 0)
-		d.hasten(epA, back(60), -1, 0)
-		d.hasten(epA, back(60), 1, 1)
+		d.makeDue(epA, back(60), 0, 0)
+		d.makeDue(epA, back(60), -1, 0)
+		d.makeDue(epA, back(60), 1, 1)
 		d.leads(epA, n[4], n[1], n[3], n[2], n[0])
 		d.same(d.delivery(n[1]).Waiting.Due, at(60), "due")
 		d.same(d.delivery(n[3]).Waiting.Due, at(100), "due of the next")
-		d.hasten(epA, back(60), 2, 2)
-		d.hasten(epA, back(60), 2, 1)
-		d.hasten(epA, back(60), 2, 0)
+		d.makeDue(epA, back(60), 2, 2)
+		d.makeDue(epA, back(60), 2, 1)
+		d.makeDue(epA, back(60), 2, 0)
 		d.leads(epA, n[4], n[0], n[1], n[2], n[3])
 	}},
 	{"depends on the last attempt alone", func(d *driver) {
@@ -87,9 +87,9 @@ var hastenCases = []testCase{
 		person.Due = at(100) // no attempt: the endpoint still delays it
 		d.change(person)
 		d.change(wide(n[2], 1, 30, 100)) // because of the endpoint again, but later
-		d.hasten(epA, back(20), 10, 1)
+		d.makeDue(epA, back(20), 10, 1)
 		d.leads(epA, n[1], n[0], n[2])
-		d.hasten(epA, back(40), 10, 1)
+		d.makeDue(epA, back(40), 10, 1)
 		d.leads(epA, n[1], n[2], n[0])
 	}},
 	{"takes no word for it without an attempt", func(d *driver) {
@@ -97,7 +97,7 @@ var hastenCases = []testCase{
 		c := by(n[0], grapnel.Pending, 5)
 		c.Due, c.EndpointWide = at(100), true
 		d.change(c)
-		d.hasten(epA, back(20), 10, 0)
+		d.makeDue(epA, back(20), 10, 0)
 	}},
 	{"leaves blocked and finished deliveries, those behind a head, and other endpoints'", func(d *driver) {
 		k, over, b := d.lane("k", 2), d.lane("over", 1), d.lane("b", 1)
@@ -113,16 +113,16 @@ var hastenCases = []testCase{
 		d.publish(incoming(event("other", "", 1), to(epB)))
 		other := d.of("other")[0].Seq
 		d.change(wide(other, 0, 10, 100))
-		d.hasten(epA, back(20), 10, 0)
-		d.hasten("ep_unknown", back(20), 10, 0)
-		d.hasten("", back(20), 10, 0)
+		d.makeDue(epA, back(20), 10, 0)
+		d.makeDue("ep_unknown", back(20), 10, 0)
+		d.makeDue("", back(20), 10, 0)
 		d.same(d.delivery(b[0]).Waiting.Blocked, true, "blocked")
 		d.same(d.delivery(other).Waiting.Due, at(100), "due at another endpoint")
 
 		free := by(b[0], grapnel.Pending, 21)
 		free.Due = at(100)
 		d.change(free)
-		d.hasten(epA, back(30), 10, 1)
+		d.makeDue(epA, back(30), 10, 1)
 		d.leads(epA, k[1], b[0])
 	}},
 	{"continues until none is left", func(d *driver) {
@@ -140,12 +140,12 @@ var hastenCases = []testCase{
 		d.record(changes...)
 		total, calls := 0, 0
 		for more := true; more; calls++ {
-			done, err := d.Hasten(d.ctx, epA, back(50), 100)
-			d.must(err, "Hasten")
+			done, err := d.MakeDue(d.ctx, epA, back(50), 100)
+			d.must(err, "MakeDue")
 			total += done
 			more = done == 100
 		}
-		d.same(total, n*2/3, "hastened")
+		d.same(total, n*2/3, "madeDue")
 		d.same(calls, 5, "calls")
 		heads, err := d.Heads(d.ctx, epA, math.MaxInt32)
 		d.must(err, "Heads")

@@ -14,13 +14,13 @@ import (
 const lateQuery = `SELECT seq, due, wide < ? AND token IS NULL FROM pending WHERE head = 1 AND target = ? AND (due, seq) > (?, ?)
 	ORDER BY due, seq LIMIT ?`
 
-// Hasten takes the earliest first. The writer looks the heads up itself: a connection for reading
+// MakeDue takes the earliest first. The writer looks the heads up itself: a connection for reading
 // would need a fill first, for each of a thousand endpoints that recover together. One operation
 // examines few heads, so that Record need not wait for long.
-func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (n int, err error) {
+func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (n int, err error) {
 	after := dueOf{codec.Micros(h.At), math.MaxInt64}
 	for more := true; more && n < limit; {
-		o := &hastening{endpoint: endpoint, at: h.At, before: h.Before, after: after, limit: limit - n, look: s.bounds.Hastened}
+		o := &makingDue{endpoint: endpoint, at: h.At, before: h.Before, after: after, limit: limit - n, look: s.bounds.MadeDue}
 		if err = s.write(ctx, o); err != nil {
 			return n, err
 		}
@@ -32,8 +32,8 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 // dueOf is the position of a head among those of its endpoint.
 type dueOf struct{ due, seq int64 }
 
-// hastening makes heads due, of the next few behind a position.
-type hastening struct {
+// makingDue makes heads due, of the next few behind a position.
+type makingDue struct {
 	endpoint    string
 	at, before  time.Time
 	after       dueOf
@@ -45,9 +45,9 @@ type hastening struct {
 	}
 }
 
-func (o *hastening) grows() bool { return false }
+func (o *makingDue) grows() bool { return false }
 
-func (o *hastening) apply(t *tx) error {
+func (o *makingDue) apply(t *tx) error {
 	o.done.n, o.done.last, o.done.more = 0, o.after, false
 	target, err := integer(t.conn.Query(targetQuery).Text(o.endpoint))
 	if err != nil || target == 0 {
@@ -69,7 +69,7 @@ func (o *hastening) apply(t *tx) error {
 		return err
 	}
 	for _, seq := range late {
-		if err := t.q.hasten.Int(at).Int(seq).Run(); err != nil {
+		if err := t.q.makeDue.Int(at).Int(seq).Run(); err != nil {
 			return err
 		}
 	}
