@@ -23,8 +23,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Settle applies the differences between two snapshots to the core, and returns the queues
 	// whose consumers have to claim again.
-	Settle func(ctx context.Context, before, now *Snapshot) (queues []string, err error)
-	Rouse  func(queues []string)
+	Settle     func(ctx context.Context, before, now *Snapshot) (queues []string, err error)
+	WakeQueues func(queues []string)
 	// Confirm returns once every other node has applied a change that was just committed.
 	Confirm func(ctx context.Context) error
 	// Reading bounds one read of the store.

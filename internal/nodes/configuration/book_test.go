@@ -19,7 +19,7 @@ type surroundings struct {
 	settled   int // number of applied snapshots
 	confirmed int
 	refuses   error // returned by Settle
-	roused    []string
+	woken     []string
 }
 
 func open(t *testing.T, s store.Configuration, o *surroundings) *Book {
@@ -33,10 +33,10 @@ func open(t *testing.T, s store.Configuration, o *surroundings) *Book {
 			_, _, queues := now.Differs(before)
 			return queues, nil
 		},
-		Rouse:   func(queues []string) { o.roused = append(o.roused, queues...) },
-		Confirm: func(context.Context) error { o.confirmed++; return nil },
-		Reading: context.WithCancel,
-		Current: func() error { return nil },
+		WakeQueues: func(queues []string) { o.woken = append(o.woken, queues...) },
+		Confirm:    func(context.Context) error { o.confirmed++; return nil },
+		Reading:    context.WithCancel,
+		Current:    func() error { return nil },
 	})
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func (b *Book) settle(ctx context.Context) error {
 		return err
 	}
 	b.settled.Store(now)
-	b.o.Rouse(queues)
+	b.o.WakeQueues(queues)
 	return nil
 }
 

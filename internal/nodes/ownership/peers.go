@@ -60,9 +60,9 @@ func (s *Shards) Hint(heads []store.Head) []store.Head {
 	return ours
 }
 
-// Rouse notifies the other nodes, where consumers may wait as well, that queues may have something
+// WakeQueues notifies the other nodes, where consumers may wait as well, that queues may have something
 // due.
-func (s *Shards) Rouse(queues []string) {
+func (s *Shards) WakeQueues(queues []string) {
 	if s == nil || len(queues) == 0 {
 		return
 	}

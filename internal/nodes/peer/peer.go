@@ -173,11 +173,11 @@ func (r *Client) send(ctx context.Context, address string, hints *asked) {
 	r.mu.Lock()
 	delete(r.sending, address)
 	r.mu.Unlock()
-	r.rouse()
+	r.wakeRun()
 }
 
-// rouse has Run look at the hints that wait.
-func (r *Client) rouse() {
+// wakeRun has Run look at the hints that wait.
+func (r *Client) wakeRun() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -196,7 +196,7 @@ func (r *Client) Hint(address string, heads []store.Head, queues []string) {
 	h.Heads = append(h.Heads, heads[:min(len(heads), r.bounds.Hints-len(h.Heads))]...)
 	h.Queues = append(h.Queues, queues[:min(len(queues), r.bounds.Hints-len(h.Queues))]...)
 	r.mu.Unlock()
-	r.rouse()
+	r.wakeRun()
 }
 
 // Order has a node carry an order out.

@@ -138,18 +138,18 @@ func TestCatchingUpTogether(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsHearsOfOtherNodes: a queue that another node has paused, resumed or deleted rouses
+// TestWhoWaitsHearsOfOtherNodes: a queue that another node has paused, resumed or deleted wakes
 // who waits at it here, and no other queue does.
 func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		var mu sync.Mutex
-		var roused []string
+		var woken []string
 		b := newTunedBench(t, s, func(o *Options) {
 			o.Ready = func(id string) {
 				mu.Lock()
 				defer mu.Unlock()
-				roused = append(roused, id)
+				woken = append(woken, id)
 			}
 		})
 		defer b.close()
@@ -165,7 +165,7 @@ func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 			}
 			synctest.Wait()
 			mu.Lock()
-			roused = nil
+			woken = nil
 			mu.Unlock()
 			change()
 			one = elsewhere(t, s, one)
@@ -173,8 +173,8 @@ func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			mu.Lock()
-			if !slices.Contains(roused, "que_1") || slices.Contains(roused, "que_2") {
-				t.Errorf("roused: %v", roused)
+			if !slices.Contains(woken, "que_1") || slices.Contains(woken, "que_2") {
+				t.Errorf("woken: %v", woken)
 			}
 			mu.Unlock()
 		}

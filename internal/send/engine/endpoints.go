@@ -39,7 +39,7 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 		if !errors.Is(err, store.ErrStale) {
 			e.told(along.Tell, put.Told)
 			if err == nil && put.Answer == nil {
-				e.incidents.status(before, &ep, along.Audit)
+				e.changes.status(before, &ep, along.Audit)
 			}
 			return put, err
 		}

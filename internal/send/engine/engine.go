@@ -97,7 +97,7 @@ type Engine struct {
 	recorder  *recorder
 	chores    *chores
 	keeper    *keeper
-	incidents *incidents
+	changes   *changeLog
 	issues    *issues
 	admission *admission
 	pending   *pending

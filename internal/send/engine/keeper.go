@@ -23,7 +23,7 @@ type keeper struct {
 	leads     func() bool     // this node does the work that one node does for all
 	count     func(context.Context) ([]share, error)
 	pending   *pending
-	incidents *incidents
+	changes   *changeLog
 	admission *admission
 	metrics   *Metrics
 }
@@ -32,7 +32,7 @@ type keeper struct {
 // the counts of deliveries, until the engine stops.
 func (k *keeper) tidy() {
 	for backoff.Wait(k.over, k.bounds.Tidy) {
-		k.incidents.count()
+		k.changes.count()
 		if k.shared {
 			k.pending.doubt() // other nodes write as well
 		}

@@ -189,16 +189,16 @@ func (p *publisher) accepted(events []store.Incoming, accepted store.Accepted) {
 // their endpoint.
 func (p *publisher) arrived(heads []store.Head) {
 	heads, queues := p.book.Snapshot().Pulled(heads)
-	p.rouse(queues)
-	p.shards.Rouse(queues)
+	p.wakeQueues(queues)
+	p.shards.WakeQueues(queues)
 	heads = p.shards.Hint(heads)
 	if len(heads) > 0 {
 		p.inputs.send(core.Arrived{Heads: heads})
 	}
 }
 
-// rouse notifies consumers on this node that their queue may have something due.
-func (p *publisher) rouse(queues []string) {
+// wakeQueues notifies consumers on this node that their queue may have something due.
+func (p *publisher) wakeQueues(queues []string) {
 	if p.ready == nil {
 		return
 	}
@@ -222,7 +222,7 @@ func (p *publisher) told(tell *store.Batch, done *store.Accepted) {
 
 // Hinted takes hints from another node.
 func (p *publisher) Hinted(heads []store.Head, queues []string) {
-	p.rouse(queues)
+	p.wakeQueues(queues)
 	if len(heads) > 0 {
 		p.inputs.send(core.Arrived{Heads: heads})
 	}

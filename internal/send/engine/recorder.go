@@ -259,7 +259,7 @@ func (r *recorder) record(conf *configuration.Snapshot, page []core.Change, to r
 	case !refused(err):
 		return 0, err
 	case len(page) == 1:
-		return r.salvage(conf, page[0], err, to)
+		return r.isolate(conf, page[0], err, to)
 	}
 	half := len(page) / 2
 	n, err := r.record(conf, page[:half], to)
@@ -345,9 +345,9 @@ func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.C
 	}
 }
 
-// salvage records a part of a change that the store refuses: the outcome without its texts; else
+// isolate records a part of a change that the store refuses: the outcome without its texts; else
 // that the delivery failed; else that without its operational event.
-func (r *recorder) salvage(conf *configuration.Snapshot, ch core.Change, cause error, to recorded) (int, error) {
+func (r *recorder) isolate(conf *configuration.Snapshot, ch core.Change, cause error, to recorded) (int, error) {
 	forms := []core.Change{textless(ch)}
 	if ch.Delivery != 0 {
 		end := ended(ch)

@@ -45,7 +45,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		types:   newTypeLimit(o.Store, o.MaxTypes, e.bounds.Types),
 		schemas: catalogue.NewCache(e.bounds.SchemaBytes), pacing: newPacing(e.bounds.Pacing, o.Now, e.metrics.waits.Inc),
 		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
-	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,
+	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, WakeQueues: e.wakeQueues,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
 	e.Book, e.settler.book, e.publisher.book = book, book, book
 	e.admission = &admission{clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: e.metrics.refused,
@@ -67,7 +67,7 @@ func (e *Engine) makeParts(o Options) {
 	b := e.bounds.Recorder
 	e.attempts = &attempts{store: o.Store, sender: o.Sender, book: e.Book, shards: e.shards, ids: e.ids, events: e.events,
 		metrics: e.metrics, log: o.Log, inputs: e.inputs, traces: o.Traces, sending: e.sending, idle: make(chan core.Attempt)}
-	e.incidents = &incidents{store: o.Store, book: e.Book, ids: e.ids, events: e.events, metrics: e.metrics, log: o.Log,
+	e.changes = &changeLog{store: o.Store, book: e.Book, ids: e.ids, events: e.events, metrics: e.metrics, log: o.Log,
 		bounds: b, over: e.inputs.over, sending: e.sending, dead: map[string]int{}, work: make(chan struct{}, 1)}
 	e.recorder = &recorder{store: o.Store, book: e.Book, log: o.Log, bounds: b, over: e.inputs.over,
 		pending: e.pending, admission: e.admission, metrics: e.metrics,
@@ -82,7 +82,7 @@ func (e *Engine) makeParts(o Options) {
 	}
 	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: o.Keep, bounds: b, over: e.inputs.over,
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
-		count: count, pending: e.pending, incidents: e.incidents, admission: e.admission, metrics: e.metrics}
+		count: count, pending: e.pending, changes: e.changes, admission: e.admission, metrics: e.metrics}
 	tally := issue.NewTally(e.bounds.Issues)
 	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally, silent: o.Silent}
 	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
@@ -122,7 +122,7 @@ func (e *Engine) Run(ctx context.Context) {
 	var helpers sync.WaitGroup
 	helpers.Go(e.recorder.run)
 	helpers.Go(e.recorder.runNames)
-	helpers.Go(e.incidents.run)
+	helpers.Go(e.changes.run)
 	helpers.Go(func() { e.issueKeeper.Run(e.sending, e.inputs.over) })
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
@@ -144,7 +144,7 @@ func (e *Engine) Run(ctx context.Context) {
 	e.recorder.close()
 	e.chores.close()
 	helpers.Wait()
-	e.incidents.close()
+	e.changes.close()
 	select {
 	case <-e.forsaken: // the store answers nothing any more
 	default:
@@ -295,7 +295,7 @@ func (e *Engine) env() ownership.Env {
 func (e *Engine) after(page []core.Change, changes []store.Change, results []store.Changed) {
 	e.metrics.recorded(page, results)
 	e.ended(page, results)
-	e.incidents.recorded(page, results)
+	e.changes.recorded(page, results)
 	e.issues.recorded(page, results)
 	conf := e.Snapshot()
 	e.pacing.outcomes(conf, page, results)
@@ -309,8 +309,8 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 			queues = append(queues, id)
 		}
 	}
-	e.rouse(queues)
-	e.shards.Rouse(queues)
+	e.wakeQueues(queues)
+	e.shards.WakeQueues(queues)
 }
 
 // ended reports the endpoints of deliveries that a replay created and whose first attempt finished

@@ -13,13 +13,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// incidents logs the changes of endpoints that a person on call must know: dead letters, circuits,
+// changeLog logs the changes of endpoints that a person on call must know: dead letters, circuits,
 // warnings, and disabled endpoints. Each is logged once, by the node that recorded it, once it is
 // durable.
 //
 // An endpoint with thousands of failed deliveries gets some lines a minute and one line that counts
 // the others.
-type incidents struct {
+type changeLog struct {
 	store   Store
 	book    *configuration.Book
 	ids     *grapnel.IDs
@@ -45,7 +45,7 @@ type turn struct {
 }
 
 // recorded logs changes that are durable. It reads nothing and never blocks.
-func (n *incidents) recorded(page []core.Change, results []store.Changed) {
+func (n *changeLog) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
 		ch := &page[i]
 		if ch.Standing != nil && !results[i].Fenced {
@@ -69,7 +69,7 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 }
 
 // about returns the attributes of a log line about an endpoint.
-func (n *incidents) about(endpoint string, more ...any) []any {
+func (n *changeLog) about(endpoint string, more ...any) []any {
 	attrs := []any{"endpoint", endpoint}
 	if ep := n.book.Snapshot().At(endpoint); ep != nil {
 		attrs = append(attrs, "tenant", ep.Tenant)
@@ -79,7 +79,7 @@ func (n *incidents) about(endpoint string, more ...any) []any {
 
 // lost logs a delivery that failed for good, unless its endpoint has used up its lines of this
 // minute.
-func (n *incidents) lost(ch *core.Change, news core.News) {
+func (n *changeLog) lost(ch *core.Change, news core.News) {
 	n.mu.Lock()
 	n.dead[ch.Endpoint]++
 	count := n.dead[ch.Endpoint]
@@ -106,7 +106,7 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 
 // count logs the number of dead letters that got no line of their own, and begins a new minute. It
 // forgets the circuits of deleted endpoints.
-func (n *incidents) count() {
+func (n *changeLog) count() {
 	n.metrics.forget(n.book.Snapshot())
 	n.mu.Lock()
 	dead := n.dead
@@ -120,7 +120,7 @@ func (n *incidents) count() {
 }
 
 // stands counts and logs a standing that opens or closes the endpoint's circuit.
-func (n *incidents) stands(st *store.Standing) {
+func (n *changeLog) stands(st *store.Standing) {
 	shift := n.metrics.stands(st)
 	if shift == policy.NoShift {
 		return
@@ -133,7 +133,7 @@ func (n *incidents) stands(st *store.Standing) {
 }
 
 // run logs circuits as they open and close, until the engine stops.
-func (n *incidents) run() {
+func (n *changeLog) run() {
 	for {
 		select {
 		case <-n.work:
@@ -147,7 +147,7 @@ func (n *incidents) run() {
 // heldCounted is the highest count of held deliveries that is logged.
 const heldCounted = 1000
 
-func (n *incidents) logTurns(ctx context.Context) {
+func (n *changeLog) logTurns(ctx context.Context) {
 	n.mu.Lock()
 	turns := n.turns
 	n.turns = nil
@@ -174,7 +174,7 @@ func (n *incidents) logTurns(ctx context.Context) {
 }
 
 // held counts the deliveries that an endpoint's circuit holds, or held until now.
-func (n *incidents) held(ctx context.Context, endpoint string) []any {
+func (n *changeLog) held(ctx context.Context, endpoint string) []any {
 	ctx, cancel := context.WithTimeout(ctx, n.bounds.Held)
 	defer cancel()
 	held, err := n.store.Waiting(ctx, endpoint, heldCounted)
@@ -188,7 +188,7 @@ func (n *incidents) held(ctx context.Context, endpoint string) []any {
 }
 
 // close logs the circuits and dead letters that were not logged yet.
-func (n *incidents) close() {
+func (n *changeLog) close() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // the store is not read any more
 	n.logTurns(ctx)
@@ -196,7 +196,7 @@ func (n *incidents) close() {
 }
 
 // status logs that an endpoint was disabled or enabled.
-func (n *incidents) status(before, is *grapnel.Endpoint, by *grapnel.AuditEntry) {
+func (n *changeLog) status(before, is *grapnel.Endpoint, by *grapnel.AuditEntry) {
 	if before == nil || before.Status == is.Status {
 		return
 	}
