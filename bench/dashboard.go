@@ -20,7 +20,7 @@ func dashboardMain(ctx context.Context, args []string, out io.Writer) int {
 	var d dashboard
 	flags := flag.NewFlagSet("bench dashboard", flag.ContinueOnError)
 	flags.IntVar(&d.n, "n", 1_000_000, "deliveries in the store")
-	flags.IntVar(&d.world.endpoints, "endpoints", 200, "endpoints of the pile, in four tenants")
+	flags.IntVar(&d.world.endpoints, "endpoints", 200, "endpoints of the backlog, in four tenants")
 	flags.IntVar(&d.weeks, "weeks", 26, "time over which the events are spread")
 	flags.IntVar(&d.seed, "seed", 1, "of what became of each delivery")
 	flags.IntVar(&d.times, "times", 40, "how often each page is asked")

@@ -33,11 +33,11 @@ func TestEveryPageOfAFilledStore(t *testing.T) {
 	}
 }
 
-// TestPilesAreRepeated: the same seed gives the same pile, and another seed another one.
-func TestPilesAreRepeated(t *testing.T) {
+// TestBacklogsAreRepeated: the same seed gives the same backlog, and another seed another one.
+func TestBacklogsAreRepeated(t *testing.T) {
 	at := []placedEndpoint{{"ep_1", "a"}, {"ep_2", "b"}, {"ep_3", "a"}, {"ep_4", "a"}}
 	all := func(seed int) (text string) {
-		p := &pile{endpoints: at, n: 1000, seed: seed, busy: 4, wide: 16, from: time.Unix(0, 0), to: time.Unix(1e6, 0)}
+		p := &backlog{endpoints: at, n: 1000, seed: seed, busy: 4, wide: 16, from: time.Unix(0, 0), to: time.Unix(1e6, 0)}
 		for i := range 500 {
 			in := p.incoming(i)
 			text += fmt.Sprint(in.Event.Type, in.Event.Key, in.Event.AcceptedAt, in.Targets, *p.fateOf(i))
@@ -50,6 +50,6 @@ func TestPilesAreRepeated(t *testing.T) {
 		return text
 	}
 	if one := all(1); one != all(1) || one == all(2) {
-		t.Error("the seed does not decide what a pile is")
+		t.Error("the seed does not decide what a backlog is")
 	}
 }

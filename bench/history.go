@@ -130,7 +130,7 @@ func (h *history) fill(ctx context.Context, path string, to []placedEndpoint, ou
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	now := time.Now().UTC().Truncate(time.Second)
-	p := &pile{endpoints: to, n: h.n, from: now.Add(-365 * 24 * time.Hour), to: now}
+	p := &backlog{endpoints: to, n: h.n, from: now.Add(-365 * 24 * time.Hour), to: now}
 	return p.write(ctx, config.Version, s, out)
 }
 
@@ -194,7 +194,7 @@ func (a *asker) questions(now time.Time) (all []question) {
 	single("stats of a year, by day, one endpoint", "/v1/endpoints/"+one+"/stats", "from="+year+"&bucket=day")
 	single("stats of 30 days, by hour", "/v1/stats", "from="+month+"&bucket=hour")
 	single("stats of 30 days, by hour, one endpoint", "/v1/endpoints/"+one+"/stats", "from="+month+"&bucket=hour")
-	single("an event", "/v1/events/pile-4711", "")
+	single("an event", "/v1/events/backlog-4711", "")
 	single("an endpoint", "/v1/endpoints/"+one, "")
 	return all
 }

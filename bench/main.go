@@ -23,7 +23,7 @@
 // With the argument history it measures how long the API takes to answer with millions of finished
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
 // the cost of open ones. With the argument queues it measures leases of queues. With the argument
-// herd it measures many endpoints that come back at once, each with a backlog. With the argument
+// recovery it measures many endpoints that come back at once, each with a backlog. With the argument
 // capacity it measures nothing: it computes from measured costs what one database carries.
 //
 // The numbers are this machine's. Ratios depend less on the machine, but they too change with more
@@ -43,7 +43,7 @@ import (
 // playRole does not return in a process that startRole has started.
 func playRole() {
 	roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, relayName: newRelay, handlerName: newHandler,
-		"crowd": newCrowd}
+		"receivers": newReceivers}
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		os.Exit(play(roles[os.Args[1]](), os.Stdin, os.Stdout))
 	}
@@ -54,7 +54,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	commands := map[string]func(context.Context, []string, io.Writer) int{"history": historyMain, "dashboard": dashboardMain,
-		"queues": queuesMain, "herd": herdMain,
+		"queues": queuesMain, "recovery": recoveryMain,
 		"capacity": capacityMain}
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
 		os.Exit(commands[os.Args[1]](ctx, os.Args[2:], os.Stdout))

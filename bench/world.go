@@ -43,7 +43,7 @@ const (
 // settle makes the settings.
 func (w *world) settle(ctx context.Context, g *server) error {
 	post := func(path string, in map[string]any) error { return g.send(ctx, http.MethodPost, path, in, nil) }
-	types := append([]string{"rare.*"}, pileTypes...)
+	types := append([]string{"rare.*"}, backlogTypes...)
 	for i := range w.endpoints {
 		status := "enabled"
 		switch {
@@ -98,7 +98,7 @@ func (w *world) fill(ctx context.Context, path string, out io.Writer) (err error
 	defer func() { err = errors.Join(err, s.Close()) }()
 	now := time.Now().UTC().Truncate(time.Second)
 	// One event in sixteen has two deliveries more, so there are 8 events to 9 deliveries.
-	p := &pile{n: w.n*8/9 + 1, seed: w.seed, waiting: min(w.n/500, 20_000), busy: 4, wide: 16,
+	p := &backlog{n: w.n*8/9 + 1, seed: w.seed, waiting: min(w.n/500, 20_000), busy: 4, wide: 16,
 		from: now.Add(-time.Duration(w.weeks) * 7 * 24 * time.Hour), to: now, sources: map[string]string{}}
 	for i := range config.Endpoints {
 		if ep := &config.Endpoints[i]; ep.Queue == nil {
@@ -111,15 +111,15 @@ func (w *world) fill(ctx context.Context, path string, out io.Writer) (err error
 	if err := p.write(ctx, config.Version, s, out); err != nil {
 		return err
 	}
-	a := &around{pile: p, s: s, config: config}
+	a := &around{backlog: p, s: s, config: config}
 	return errors.Join(a.messages(ctx), a.audit(ctx), a.asides(ctx), a.replays(ctx), a.letters(ctx), a.alerts(ctx), a.issues(ctx))
 }
 
-// around is what surrounds a pile.
+// around is what surrounds a backlog.
 type around struct {
-	pile   *pile
-	s      *sqlite.Store
-	config store.Config
+	backlog *backlog
+	s       *sqlite.Store
+	config  store.Config
 }
 
 // messages puts some into each queue.
@@ -129,7 +129,7 @@ func (a *around) messages(ctx context.Context) error {
 		to := &a.config.Endpoints[i]
 		for n := 0; to.Queue != nil && n < worldMessages; n++ {
 			e := &grapnel.Event{ID: fmt.Sprintf("message-%d-%d", i, n), Tenant: to.Tenant, Type: "only.queues", ContentType: grapnel.JSONType,
-				Key: fmt.Sprintf("key_%d", n%40), AcceptedAt: a.pile.to, Data: fmt.Appendf(nil, `{"message":%d}`, n)}
+				Key: fmt.Sprintf("key_%d", n%40), AcceptedAt: a.backlog.to, Data: fmt.Appendf(nil, `{"message":%d}`, n)}
 			batch.Events = append(batch.Events, store.Incoming{Event: e, Targets: []store.Target{{Endpoint: to.ID, Ordered: true}}})
 		}
 	}
@@ -157,15 +157,15 @@ func each(lines, n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// when is the time of the i-th of n things that happened in the pile's time.
+// when is the time of the i-th of n things that happened in the backlog's time.
 func (a *around) when(i, n int) time.Time {
-	return a.pile.from.Add(a.pile.to.Sub(a.pile.from) / time.Duration(n) * time.Duration(i))
+	return a.backlog.from.Add(a.backlog.to.Sub(a.backlog.from) / time.Duration(n) * time.Duration(i))
 }
 
 func (a *around) audit(ctx context.Context) error {
 	verbs := []grapnel.Verb{grapnel.VerbChange, grapnel.VerbPause, grapnel.VerbResume, grapnel.VerbRetry, grapnel.VerbNote}
 	return each(worldLines, worldAudit, func(i int) error {
-		ep := &a.pile.endpoints[i%len(a.pile.endpoints)]
+		ep := &a.backlog.endpoints[i%len(a.backlog.endpoints)]
 		return a.s.Note(ctx, grapnel.AuditEntry{At: a.when(i, worldAudit), Tenant: ep.Tenant, Endpoint: ep.ID, Actor: a.config.Keys[0].ID,
 			Verb: verbs[i%len(verbs)], Reason: fmt.Sprintf("ticket %d", i)})
 	})
@@ -186,7 +186,7 @@ func (a *around) asides(ctx context.Context) error {
 // replays makes replays that are over, and the deliveries of one of them.
 func (a *around) replays(ctx context.Context) error {
 	for i := range worldReplays {
-		ep := &a.pile.endpoints[i%len(a.pile.endpoints)]
+		ep := &a.backlog.endpoints[i%len(a.backlog.endpoints)]
 		at := a.when(i, worldReplays)
 		r := grapnel.Replay{ID: grapnel.NewID(grapnel.ReplayPrefix, at, rand.Reader), Tenant: ep.Tenant, Endpoint: ep.ID, Rate: 20,
 			Status: grapnel.ReplayRunning, CreatedAt: at, UpdatedAt: at, Actor: a.config.Keys[0].ID}
@@ -209,11 +209,11 @@ func (a *around) replays(ctx context.Context) error {
 
 // repeat delivers dead letters of an endpoint again.
 func (a *around) repeat(ctx context.Context, id, endpoint string) error {
-	found, _, err := a.s.Candidates(ctx, store.Everyone(), store.CandidateQuery{Endpoint: endpoint, OverBy: a.pile.to, Limit: worldItems})
+	found, _, err := a.s.Candidates(ctx, store.Everyone(), store.CandidateQuery{Endpoint: endpoint, OverBy: a.backlog.to, Limit: worldItems})
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	step := store.ReplayStep{Replay: id, To: found[len(found)-1].Seq, At: a.pile.to}
+	step := store.ReplayStep{Replay: id, To: found[len(found)-1].Seq, At: a.backlog.to}
 	for i := range found {
 		step.Items = append(step.Items, store.Redelivery{Of: found[i].Seq})
 	}
@@ -224,7 +224,7 @@ func (a *around) repeat(ctx context.Context, id, endpoint string) error {
 	var changes []store.Change
 	for i := range made {
 		if made[i].Delivery != 0 {
-			changes = append(changes, fates[len(fates)-1].change(made[i].Delivery, 0, a.pile.to))
+			changes = append(changes, fates[len(fates)-1].change(made[i].Delivery, 0, a.backlog.to))
 		}
 	}
 	_, err = a.s.Record(ctx, changes)
@@ -233,22 +233,22 @@ func (a *around) repeat(ctx context.Context, id, endpoint string) error {
 
 // letters discards the newest dead letters of the first endpoint, and opens circuits.
 func (a *around) letters(ctx context.Context) error {
-	found, err := a.s.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Endpoint: a.pile.endpoints[0].ID,
+	found, err := a.s.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Endpoint: a.backlog.endpoints[0].ID,
 		Status: []grapnel.Status{grapnel.Failed}, Limit: worldDiscards})
 	if err != nil {
 		return err
 	}
 	if err := each(worldLines, len(found), func(i int) error {
-		return a.s.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: found[i].Seq, Discard: "known", At: a.pile.to})
+		return a.s.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: found[i].Seq, Discard: "known", At: a.backlog.to})
 	}); err != nil {
 		return err
 	}
-	for i := range min(worldOpen, len(a.pile.endpoints)) {
-		ep := a.pile.endpoints[i*10%len(a.pile.endpoints)].ID
+	for i := range min(worldOpen, len(a.backlog.endpoints)) {
+		ep := a.backlog.endpoints[i*10%len(a.backlog.endpoints)].ID
 		// A change of no delivery: only the standing is stored.
-		c := store.Change{Expect: store.AnyAttempts, At: a.pile.to, Status: grapnel.Pending, Standing: &store.Standing{Endpoint: ep, Number: 1,
-			Standing: policy.Standing{OpenedAt: a.pile.to.Add(-time.Hour), Cause: "answered 503",
-				ProbeAt: a.pile.to.Add(24 * time.Hour), Probes: 9}}}
+		c := store.Change{Expect: store.AnyAttempts, At: a.backlog.to, Status: grapnel.Pending, Standing: &store.Standing{Endpoint: ep, Number: 1,
+			Standing: policy.Standing{OpenedAt: a.backlog.to.Add(-time.Hour), Cause: "answered 503",
+				ProbeAt: a.backlog.to.Add(24 * time.Hour), Probes: 9}}}
 		if _, err := a.s.Record(ctx, []store.Change{c}); err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (a *around) letters(ctx context.Context) error {
 // alerts stores alerts that were resolved.
 func (a *around) alerts(ctx context.Context) error {
 	return each(worldLines, worldAlerts, func(i int) error {
-		ep, at := &a.pile.endpoints[i%len(a.pile.endpoints)], a.when(i, worldAlerts)
+		ep, at := &a.backlog.endpoints[i%len(a.backlog.endpoints)], a.when(i, worldAlerts)
 		one := alert.Alert{ID: fmt.Sprintf("alr_%026d", i), Rule: alert.EndpointFailing, Tenant: ep.Tenant, State: alert.Resolved,
 			Severity: grapnel.SeverityPage, Title: fmt.Sprintf("Deliveries to receiver %d fail", i), Since: at, ResolvedAt: at.Add(time.Hour)}
 		_, err := a.s.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: store.Document{
@@ -272,10 +272,10 @@ func (a *around) alerts(ctx context.Context) error {
 func (a *around) issues(ctx context.Context) error {
 	tally := issue.NewTally(issue.Bounds{})
 	for i := range worldIssues {
-		ep := &a.pile.endpoints[i/4%len(a.pile.endpoints)]
-		tally.Failed(&issue.Failure{At: a.pile.to, Created: a.when(i, worldIssues), Key: fmt.Sprintf("key_%d", i),
+		ep := &a.backlog.endpoints[i/4%len(a.backlog.endpoints)]
+		tally.Failed(&issue.Failure{At: a.backlog.to, Created: a.when(i, worldIssues), Key: fmt.Sprintf("key_%d", i),
 			Group: issue.Group{Tenant: ep.Tenant, Endpoint: ep.ID, Class: policy.ClassStatus5xx, Status: 500 + i%4, Answer: "no"}})
 	}
-	return issue.NewKeeper(issue.Options{Documents: a.s, Tally: tally, Now: func() time.Time { return a.pile.to },
+	return issue.NewKeeper(issue.Options{Documents: a.s, Tally: tally, Now: func() time.Time { return a.backlog.to },
 		Log: slog.New(slog.DiscardHandler), Gone: func(string) bool { return false }, Leads: func() bool { return false }}).Flush(ctx)
 }

@@ -44,13 +44,13 @@ type Configuration interface {
 	// PutPolicy creates or replaces a named policy. It fails with grapnel.CodeConflict if another
 	// policy of the tenant has the name. It counts revisions but does not check them.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
-	// DeletePolicy and DeleteKey ignore With.Once and With.Tell, so that they work on a full disk.
+	// DeletePolicy and DeleteKey ignore With.Once and With.Operational, so that they work on a full disk.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
 	// PutEventType creates the event type (Revision 0) or replaces the one with this Revision, as
 	// PutEndpoint does. It fails with grapnel.CodeConflict if another event type of the tenant has
 	// the name.
 	PutEventType(ctx context.Context, scope Scope, t grapnel.EventType, with With) (Put, error)
-	// DeleteEventType ignores With.Once and With.Tell, as DeletePolicy does.
+	// DeleteEventType ignores With.Once and With.Operational, as DeletePolicy does.
 	DeleteEventType(ctx context.Context, scope Scope, id string, with With) error
 	// PutKey creates an API key, or replaces the one with the same id.
 	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
@@ -131,17 +131,17 @@ func (e Edits[T]) Merge(list []T, id func(*T) string) []T {
 
 // With is committed together with a write.
 type With struct {
-	Once  *Once
-	Tell  *Batch // events; its Config is the version before the write, else ErrStale. Its Once is ignored
-	Audit *grapnel.AuditEntry
+	Once        *Once
+	Operational *Batch // events; its Config is the version before the write, else ErrStale. Its Once is ignored
+	Audit       *grapnel.AuditEntry
 }
 
 // Put is the result of a configuration write.
 type Put struct {
-	Revision int64
-	Version  int64
-	Answer   *Answer   // see Accepted.Answer
-	Told     *Accepted // the result of With.Tell
+	Revision    int64
+	Version     int64
+	Answer      *Answer   // see Accepted.Answer
+	Operational *Accepted // the result of With.Operational
 }
 
 // Known returns a Once that gives the answer of a call in advance, as Answered; nil: there is none.

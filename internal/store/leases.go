@@ -100,7 +100,7 @@ type Store interface {
 	Deliveries
 	Configuration
 	History
-	Journal
+	Audit
 	Archive
 	Replays
 	Leases

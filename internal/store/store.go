@@ -17,7 +17,7 @@
 //     (Identity).
 //   - A delivery that is final never changes again.
 //   - A lane has at most one head: the pending delivery with the lowest position. Only Append,
-//     Again, Record, End and the events of PutEndpoint (With.Tell) make heads, and all but End
+//     Again, Record, End and the events of PutEndpoint (With.Operational) make heads, and all but End
 //     report every head they make.
 //   - A read that starts after a write has returned sees that write.
 //   - Every method needs a Scope, an id or a shard that limits the data it may touch.
@@ -172,10 +172,10 @@ type Change struct {
 
 	// Standing is the endpoint's new standing. It is stored whether the change is applied or not,
 	// unless a newer one is stored or the endpoint was removed, which deletes the standing.
-	Standing *Standing
-	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
-	Audit    *grapnel.AuditEntry // stored if the change is applied
-	Answer   *Answered           // likewise
+	Standing    *Standing
+	Operational *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
+	Audit       *grapnel.AuditEntry // stored if the change is applied
+	Answer      *Answered           // likewise
 
 	// Lease is the lease that the change settles: it applies only while that is the delivery's
 	// lease. Any change that applies ends the delivery's lease. nil: a change to a final status
@@ -202,12 +202,12 @@ type Change struct {
 
 // Changed is the state after a Change, whether it was applied or not.
 type Changed struct {
-	Applied bool
-	Foreign bool           // the row id belongs to another delivery (Identity): only Standing was written, and no other field is set
-	Fenced  bool           // the Epoch has passed: nothing was written, and no other field is set
-	Status  grapnel.Status // of the delivery now; empty if it does not exist
-	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
-	Told    *Accepted      // result of Tell; nil if the change was not applied
+	Applied     bool
+	Foreign     bool           // the row id belongs to another delivery (Identity): only Standing was written, and no other field is set
+	Fenced      bool           // the Epoch has passed: nothing was written, and no other field is set
+	Status      grapnel.Status // of the delivery now; empty if it does not exist
+	Next        *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
+	Operational *Accepted      // result of Tell; nil if the change was not applied
 }
 
 // Standing is an endpoint's standing with the number that orders it: only a higher one replaces

@@ -144,7 +144,7 @@ type Directory interface {
 // the audit.
 type History interface {
 	store.History
-	store.Journal
+	store.Audit
 	store.Documents
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error)

@@ -54,7 +54,7 @@ func (k kind[R]) edit(ctx context.Context, b *Book, scope store.Scope, found fun
 				if err != nil {
 					return store.Put{}, err
 				}
-				return k.put(b.o.Store, ctx, scope, r, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
+				return k.put(b.o.Store, ctx, scope, r, store.With{Operational: &store.Batch{Config: now.Version}, Audit: audit})
 			},
 			Apply: func(put store.Put) store.ConfigChanges { return k.written(&r, put) },
 		})

@@ -26,18 +26,18 @@ func (e *Engine) PutDocuments(ctx context.Context, scope store.Scope, with store
 	for {
 		conf := e.Snapshot()
 		writes, events := compose(targets(ctx, conf))
-		with.Tell = nil
+		with.Operational = nil
 		if len(events) > 0 {
-			with.Tell = &store.Batch{Config: conf.Version, Events: events}
+			with.Operational = &store.Batch{Config: conf.Version, Events: events}
 		}
-		put, err := e.counted(with.Tell, func() (store.Put, error) { return e.store.PutDocuments(ctx, scope, writes, with) })
+		put, err := e.counted(with.Operational, func() (store.Put, error) { return e.store.PutDocuments(ctx, scope, writes, with) })
 		if errors.Is(err, store.ErrStale) {
 			if err := e.Refreshed(ctx, conf.Version); err != nil {
 				return put, err
 			}
 			continue
 		}
-		e.told(with.Tell, put.Told)
+		e.operationalStored(with.Operational, put.Operational)
 		return put, err
 	}
 }
@@ -47,8 +47,8 @@ func (e *Engine) counted(tell *store.Batch, write func() (store.Put, error)) (st
 	e.pending.begin()
 	put, err := write()
 	var told []share
-	if put.Told != nil {
-		told = made(nil, tell.Events, *put.Told)
+	if put.Operational != nil {
+		told = made(nil, tell.Events, *put.Operational)
 	}
 	e.pending.end(nil, told, err)
 	return put, err

@@ -27,8 +27,8 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 				if err := now.Names(&ep, before); err != nil {
 					return store.Put{}, err
 				}
-				along.Tell = tellStatus(now, &ep, at, along.Audit)
-				return e.counted(along.Tell, func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, along) })
+				along.Operational = operationalOfStatus(now, &ep, at, along.Audit)
+				return e.counted(along.Operational, func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, along) })
 			},
 			Apply: func(put store.Put) (d store.ConfigChanges) {
 				ep.Revision = put.Revision
@@ -37,7 +37,7 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 			},
 		})
 		if !errors.Is(err, store.ErrStale) {
-			e.told(along.Tell, put.Told)
+			e.operationalStored(along.Operational, put.Operational)
 			if err == nil && put.Answer == nil {
 				e.changes.status(before, &ep, along.Audit)
 			}

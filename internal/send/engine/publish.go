@@ -207,8 +207,8 @@ func (p *publisher) wakeQueues(queues []string) {
 	}
 }
 
-// told hints at operational events that are durable; done is nil if there are none.
-func (p *publisher) told(tell *store.Batch, done *store.Accepted) {
+// operationalStored hints at operational events that are durable; done is nil if there are none.
+func (p *publisher) operationalStored(tell *store.Batch, done *store.Accepted) {
 	if done == nil {
 		return
 	}

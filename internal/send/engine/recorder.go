@@ -283,7 +283,7 @@ func (r *recorder) write(conf *configuration.Snapshot, page []core.Change) ([]st
 		if changes[i].Lease == nil {
 			changes[i].Epoch = r.epoch(page[i].Endpoint)
 		}
-		changes[i].Tell = tell(conf, &page[i], r.store.IDs())
+		changes[i].Operational = operationalOfChange(conf, &page[i], r.store.IDs())
 	}
 	r.pending.begin()
 	began := r.admission.begin()
@@ -303,8 +303,8 @@ func settled(c *configuration.Snapshot, page []core.Change, changes []store.Chan
 		if ep := c.At(page[i].Endpoint); ep != nil && page[i].Status.Final() {
 			shares = plus(shares, ep.Tenant, -1)
 		}
-		if told := results[i].Told; told != nil {
-			shares = made(shares, changes[i].Tell.Events, *told)
+		if told := results[i].Operational; told != nil {
+			shares = made(shares, changes[i].Operational.Events, *told)
 		}
 	}
 	return shares

@@ -301,7 +301,7 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 	e.pacing.outcomes(conf, page, results)
 	var queues []string
 	for i := range results {
-		e.told(changes[i].Tell, results[i].Told)
+		e.operationalStored(changes[i].Operational, results[i].Operational)
 		if results[i].Foreign {
 			e.attempts.foreign(e.ids.Delivery(changes[i].Identity.CreatedAt, changes[i].Delivery), page[i].Endpoint)
 		}

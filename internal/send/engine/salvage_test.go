@@ -88,7 +88,7 @@ func TestOneChangeThatIsRefused(t *testing.T) {
 		},
 			grapnel.Delivered, "", withoutTexts},
 		"its attempt": {func(ch *store.Change) bool { return ch.Attempt != nil }, grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
-		"what it says": {func(ch *store.Change) bool { return ch.Attempt != nil || ch.Tell != nil },
+		"what it says": {func(ch *store.Change) bool { return ch.Attempt != nil || ch.Operational != nil },
 			grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
 		"all of it": {func(*store.Change) bool { return true }, grapnel.Pending, "", ""},
 	} {

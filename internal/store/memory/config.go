@@ -105,14 +105,14 @@ func (s *model) putting(with store.With, do func() (revision int64, err error)) 
 	if then, err := s.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
-	if s.stale(with.Tell) {
+	if s.stale(with.Operational) {
 		return store.Put{}, store.ErrStale
 	}
 	revision, err := do()
 	if err != nil {
 		return store.Put{}, err
 	}
-	done := store.Put{Revision: revision, Version: s.config.Version, Told: s.take(with.Tell)}
+	done := store.Put{Revision: revision, Version: s.config.Version, Operational: s.take(with.Operational)}
 	s.note(with.Audit)
 	s.remember(with.Once, done)
 	return done, nil

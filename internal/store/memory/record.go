@@ -11,7 +11,7 @@ import (
 // Record applies the changes in order; each result is the state right after its change.
 func (s *model) Record(_ context.Context, changes []store.Change) ([]store.Changed, error) {
 	for i := range changes {
-		if s.stale(changes[i].Tell) {
+		if s.stale(changes[i].Operational) {
 			return nil, store.ErrStale
 		}
 	}
@@ -41,7 +41,7 @@ func (s *model) turn(c *store.Change) store.Changed {
 		s.apply(d, c)
 	}
 	if done.Next = d.next(); done.Applied {
-		done.Told = s.take(c.Tell)
+		done.Operational = s.take(c.Operational)
 		s.note(c.Audit)
 		if a := c.Answer; a != nil && s.live(a.Key, a.Now) == nil {
 			s.remember(a.Once(), nil)

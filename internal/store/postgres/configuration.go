@@ -102,7 +102,7 @@ func (t *tx) unnamed(of *objects, is *decide.Described) error {
 // putting is the operation of the calls that write configuration.
 type putting struct {
 	with store.With
-	tell *batch // in place of with.Tell
+	tell *batch // in place of with.Operational
 	keep bool   // the configuration keeps its version
 	do   func(*tx) (revision int64, err error)
 	done store.Put
@@ -133,7 +133,7 @@ func (o *putting) apply(t *tx) error {
 		return err
 	}
 	t.note(o.with.Audit)
-	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
+	o.done = store.Put{Revision: revision, Version: t.version, Operational: told}
 	if !o.keep {
 		t.bumped = true
 		o.done.Version++
@@ -143,7 +143,7 @@ func (o *putting) apply(t *tx) error {
 }
 
 func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
-	o.tell = s.batch(o.with.Tell)
+	o.tell = s.batch(o.with.Operational)
 	return result(&o.done, s.writeAlone(ctx, o))
 }
 

@@ -193,7 +193,7 @@ func TestFence(t *testing.T) {
 	}
 	late := deliver(heads[1])
 	late.Epoch, late.Standing = old, &store.Standing{Endpoint: "ep_a", Number: 9, Standing: policy.Standing{}}
-	late.Tell = &store.Batch{Config: version(t, a), Events: []store.Incoming{incomingTo("news", "", "ep_a")}}
+	late.Operational = &store.Batch{Config: version(t, a), Events: []store.Incoming{incomingTo("news", "", "ep_a")}}
 	late.Audit = &grapnel.AuditEntry{At: at(1), Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip}
 	is, err := a.Record(t.Context(), []store.Change{late})
 	if err != nil || is[0] != (store.Changed{Fenced: true}) {

@@ -46,7 +46,7 @@ type tried struct {
 }
 
 func (s *Store) turn(c *store.Change) (turn, error) {
-	r := turn{Change: *c, tell: s.batch(legible(c.Tell))}
+	r := turn{Change: *c, tell: s.batch(legible(c.Operational))}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.Attempt = &tried{c.Attempt.StatusCode, c.Attempt.Class, c.Attempt.Duration, decide.Tried(c)}
@@ -136,7 +136,7 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	if !done.Applied {
 		return done, nil
 	}
-	if done.Told, err = c.tell.accept(t); err == nil {
+	if done.Operational, err = c.tell.accept(t); err == nil {
 		t.note(c.Audit)
 		if a := c.Answer; a != nil && t.live(a.Key, a.Now) == nil {
 			t.remember(a.Once(), nil)

@@ -38,7 +38,7 @@ func TestTextsThatPostgresRefuses(t *testing.T) {
 		case 3:
 			told := incomingTo("evt_told", bad, "ep_1")
 			told.Event.Type, told.Event.ContentType, told.Targets[0].Drop = bad, bad, bad
-			c.Tell = &store.Batch{Config: version(t, s), Events: []store.Incoming{told}}
+			c.Operational = &store.Batch{Config: version(t, s), Events: []store.Incoming{told}}
 		}
 		changes = append(changes, c)
 	}

@@ -61,7 +61,7 @@ func (t *tx) object(kind objectKind, id string) (decide.Object, error) {
 // putting is the operation of the calls that write configuration, and replays.
 type putting struct {
 	with store.With
-	tell *batch // instead of with.Tell
+	tell *batch // instead of with.Operational
 	do   func(*tx) (revision int64, err error)
 	keep bool // the object is no part of the configuration, so its version stays
 	full bool // also when the disk is full
@@ -94,7 +94,7 @@ func (o *putting) apply(t *tx) error {
 	if !o.keep {
 		t.version++
 	}
-	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
+	o.done = store.Put{Revision: revision, Version: t.version, Operational: told}
 	_, err = t.remember(o.with.Once, o.done)
 	return err
 }
@@ -104,7 +104,7 @@ func (s *Store) put(ctx context.Context, with store.With, do func(*tx) (int64, e
 }
 
 func (s *Store) putting(ctx context.Context, o *putting) (store.Put, error) {
-	o.tell = s.batch(o.with.Tell)
+	o.tell = s.batch(o.with.Operational)
 	err := s.write(ctx, o)
 	return o.done, err
 }

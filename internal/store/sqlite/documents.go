@@ -23,7 +23,7 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
-	if with.Once == nil && with.Tell == nil {
+	if with.Once == nil && with.Operational == nil {
 		o := &documenting{writes: writes, audit: with.Audit}
 		err := s.write(ctx, o)
 		return o.done, err

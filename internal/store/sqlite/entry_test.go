@@ -11,7 +11,7 @@ import (
 )
 
 // leftOut are fields for which something else stands in an entry, or that have no meaning there.
-var leftOut = map[string]bool{"Change.Attempt": true, "Change.Tell": true, "Change.Epoch": true, "Change.Lone": true, "Change.Answer": true,
+var leftOut = map[string]bool{"Change.Attempt": true, "Change.Operational": true, "Change.Epoch": true, "Change.Lone": true, "Change.Answer": true,
 	"Once.Answer":       true,
 	"Standing.Standing": true, "Answer.Fingerprint": true, "AuditEntry.Seq": true,
 	"Event.Data": true, "Event.Metadata": true, "Event.Intake": true, "Event.Seq": true, "Event.Damaged": true,

@@ -247,11 +247,11 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 		Event: &grapnel.Event{ID: "news", Tenant: "acme", Type: grapnel.EventDeliveryFailed, Data: []byte("{}"), AcceptedAt: now}}}}
 	entry := &grapnel.AuditEntry{At: now, Tenant: "acme", Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable}
 	done, err := s.Record(ctx, []store.Change{
-		{Delivery: heads[0].Delivery, At: now, Status: grapnel.Failed, Tell: tell, Audit: entry,
+		{Delivery: heads[0].Delivery, At: now, Status: grapnel.Failed, Operational: tell, Audit: entry,
 			Standing: &store.Standing{Endpoint: "ep", Number: 1}},
 		{Delivery: heads[1].Delivery, At: now, Status: grapnel.Pending, Due: now.Add(time.Hour), Attempt: &grapnel.Attempt{}, EndpointWide: true},
 	})
-	if err != nil || !done[0].Applied || done[0].Told == nil || len(done[0].Told.Heads) != 1 {
+	if err != nil || !done[0].Applied || done[0].Operational == nil || len(done[0].Operational.Heads) != 1 {
 		t.Fatalf("got %+v, %v", done, err)
 	}
 	if n, err := s.MakeDue(ctx, "ep", store.MakingDue{Before: now.Add(1e9), At: now.Add(1e9)}, 10); n != 1 || err != nil {
@@ -272,7 +272,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 		t.Errorf("Note: %v", err)
 	}
 	ep.Revision = 1
-	_, err = s.PutEndpoint(ctx, store.Everyone(), ep, store.With{Tell: tell, Audit: entry})
+	_, err = s.PutEndpoint(ctx, store.Everyone(), ep, store.With{Operational: tell, Audit: entry})
 	if grapnel.CodeOf(err) != grapnel.CodeStorageFull {
 		t.Errorf("PutEndpoint: %v", err)
 	}

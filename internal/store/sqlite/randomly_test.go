@@ -89,7 +89,7 @@ func (r *randomly) change(h store.Head) store.Change {
 		c.Status, c.Due, c.Trigger, c.EndpointWide = grapnel.Pending, r.now.Add(time.Second), grapnel.TriggerSchedule, r.IntN(2) == 0
 		c.Standing = &store.Standing{Endpoint: h.Endpoint, Number: int64(r.ids)}
 		tell := store.Batch{Config: r.config, Events: []store.Incoming{r.event()}}
-		c.Tell = &tell
+		c.Operational = &tell
 	}
 	return c
 }

@@ -72,11 +72,11 @@ type turn struct {
 	attempt  []byte        // instead of Attempt
 	tried    grapnel.Tried // by Attempt
 	standing []byte        // instead of Standing's fields
-	tell     *batch        // instead of Tell
+	tell     *batch        // instead of Operational
 }
 
 func (s *Store) turn(c *store.Change, r *turn) (err error) {
-	*r = turn{Change: c, tell: s.batch(c.Tell)}
+	*r = turn{Change: c, tell: s.batch(c.Operational)}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.tried = decide.Tried(c)
@@ -123,7 +123,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 	if err != nil || !done.Applied {
 		return done, err
 	}
-	if done.Told, err = c.tell.told(t); err == nil {
+	if done.Operational, err = c.tell.told(t); err == nil {
 		err = t.note(c.Audit)
 	}
 	return done, err

@@ -257,9 +257,9 @@ var appendCases = []testCase{
 		_, _, err := d.Event(d.ctx, everyone, bolt, "c")
 		d.must(err, "Event")
 		c := delivered(d.heads(epA)[0].Delivery, 0, 2)
-		c.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(of(acme, "d"), to(epA))}}
+		c.Operational = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(of(acme, "d"), to(epA))}}
 		d.publish(incoming(of(bolt, "d"), to(epX)))
-		d.same(d.record(c)[0].Told.Events[0].Conflict, false, "what is told under an id of another tenant")
+		d.same(d.record(c)[0].Operational.Events[0].Conflict, false, "what is told under an id of another tenant")
 		d.same(len(d.list(store.DeliveryQuery{})), 10, "deliveries")
 		d.sound()
 	}},

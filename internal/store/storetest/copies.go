@@ -70,7 +70,7 @@ var copyCases = []testCase{
 		n := d.lane("k", 1)
 		e := event("news", "", 4)
 		c := retried(n[0], 0, 4, 9)
-		c.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(e, to(epB))}}
+		c.Operational = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(e, to(epB))}}
 		given := *e
 		d.change(c)
 		d.same(*e, given, "the caller's event is left alone")

@@ -34,7 +34,7 @@ func (m *model) putDocuments(scope store.Scope, writes []store.DocumentWrite, wi
 	if then, err := m.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
-	if with.Tell != nil && with.Tell.Config != m.config.Version {
+	if with.Operational != nil && with.Operational.Config != m.config.Version {
 		return store.Put{}, store.ErrStale
 	}
 	for _, w := range writes {
@@ -51,7 +51,7 @@ func (m *model) putDocuments(scope store.Scope, writes []store.DocumentWrite, wi
 		}
 	}
 	slices.SortFunc(m.documents, func(a, b store.Document) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Tenant, b.Tenant)) })
-	done := store.Put{Revision: store.Written(writes), Version: m.config.Version, Told: m.tell(with.Tell)}
+	done := store.Put{Revision: store.Written(writes), Version: m.config.Version, Operational: m.tell(with.Operational)}
 	m.note(with.Audit)
 	m.remember(with.Once, done)
 	return done, nil
@@ -88,7 +88,7 @@ func (m *machine) writesDocuments(t *rapid.T) {
 	want, wantErr := m.model.putDocuments(scope, writes, with)
 	got, err := m.PutDocuments(m.ctx, scope, writes, with)
 	if err == nil && wantErr == nil {
-		m.acceptedOf(known, got.Told, want.Told)
+		m.acceptedOf(known, got.Operational, want.Operational)
 	}
 	m.agree(got, want, err, wantErr, "PutDocuments")
 	m.compareDocuments()

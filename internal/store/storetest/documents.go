@@ -108,7 +108,7 @@ var documentCases = []testCase{
 		} {
 			for _, place := range []int{0, len(good)} {
 				_, err := d.PutDocuments(d.ctx, bad.scope, slices.Insert(slices.Clone(good), place, bad.w),
-					store.With{Tell: d.news("news", 3), Audit: entry(acme, epA, grapnel.VerbChange, 3)})
+					store.With{Operational: d.news("news", 3), Audit: entry(acme, epA, grapnel.VerbChange, 3)})
 				d.code(err, bad.code, what)
 			}
 		}
@@ -216,19 +216,19 @@ var documentCases = []testCase{
 	}},
 	{"are committed with events, an entry and an answer", func(d *driver) {
 		o := once("key", 1, 0)
-		with := store.With{Once: o, Tell: d.news("news", 10), Audit: entry(acme, epA, grapnel.VerbChange, 10)}
+		with := store.With{Once: o, Operational: d.news("news", 10), Audit: entry(acme, epA, grapnel.VerbChange, 10)}
 		version := d.config().Version
 		done, err := d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", "a", 0, 1)}, with)
 		d.must(err, "PutDocuments")
 		news := d.of("news")
-		d.same(done, store.Put{Revision: 1, Version: version, Told: &store.Accepted{
+		d.same(done, store.Put{Revision: 1, Version: version, Operational: &store.Accepted{
 			Events: []store.Placed{{Seq: news[0].EventSeq, ID: "news", AcceptedAt: at(10), Deliveries: 1}}, Heads: d.heads(epB)}}, "put")
 		d.same(len(d.audit(store.AuditQuery{})), 1, "entries")
 
 		again, err := d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", "a", 0, 1)}, with)
 		d.must(err, "PutDocuments again")
 		d.same(again.Answer.Status, 202, "the answer of then")
-		d.same(again.Told, (*store.Accepted)(nil), "told again")
+		d.same(again.Operational, (*store.Accepted)(nil), "told again")
 		d.same(d.documents("alert")[0].Revision, int64(1), "revision")
 		_, err = d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", "b", 0, 1)}, store.With{Once: once("key", 2, 0)})
 		d.code(err, grapnel.CodeMismatch, "another request with the key")
@@ -236,7 +236,7 @@ var documentCases = []testCase{
 		stale := d.news("late", 11)
 		d.put(endpoint("ep_new", acme))
 		_, err = d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", "b", 0, 1)},
-			store.With{Tell: stale, Audit: entry(acme, epA, grapnel.VerbChange, 11)})
+			store.With{Operational: stale, Audit: entry(acme, epA, grapnel.VerbChange, 11)})
 		d.stale(err, "PutDocuments")
 		d.absent("late")
 		d.same(titles(d.documents("alert")), []string{"acme/a"}, "documents")

@@ -33,7 +33,7 @@ var identityCases = []testCase{
 				before := d.delivery(c.Delivery)
 				number++
 				c.Audit, c.Standing = entry(acme, epA, grapnel.VerbSkip, 20), standing(epA, number)
-				c.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("told", "", 20), to(epA))}}
+				c.Operational = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("told", "", 20), to(epA))}}
 				d.same(d.record(c)[0], store.Changed{Foreign: true}, name)
 				d.same(d.delivery(c.Delivery), before, name+": the delivery")
 				d.leads(epA, c.Delivery)

@@ -165,7 +165,7 @@ func (m *machine) with(t *rapid.T, newsOneIn int) store.With {
 	with := store.With{Once: m.once(t)}
 	if chance(t, "with news", newsOneIn) {
 		b := m.batch(t, m.now, 2)
-		with.Tell = &b
+		with.Operational = &b
 	}
 	if chance(t, "with entry", 2) {
 		with.Audit = m.entry(t)

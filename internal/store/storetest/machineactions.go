@@ -170,7 +170,7 @@ func (m *machine) records(t *rapid.T) {
 		}
 		if chance(t, "with news", 4) {
 			b := m.batch(t, now, 2)
-			c.Tell = &b
+			c.Operational = &b
 		}
 		if chance(t, "with entry", 4) {
 			c.Audit = m.entry(t)
@@ -183,7 +183,7 @@ func (m *machine) records(t *rapid.T) {
 	want, wantErr := m.model.record(changes)
 	got, err := m.Record(m.ctx, translated)
 	for i := range min(len(got), len(want)) {
-		m.acceptedOf(known, got[i].Told, want[i].Told)
+		m.acceptedOf(known, got[i].Operational, want[i].Operational)
 	}
 	for i := range got {
 		m.headOf(got[i].Next)
@@ -230,7 +230,7 @@ func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store
 	want, wantErr := m.model.putEndpoint(scope, ep, with)
 	got, err := m.PutEndpoint(m.ctx, scope, ep, with)
 	if err == nil && wantErr == nil && want.Answer == nil {
-		m.acceptedOf(known, got.Told, want.Told)
+		m.acceptedOf(known, got.Operational, want.Operational)
 		if got.Version <= want.Version-1 {
 			m.Fatalf("PutEndpoint: version %d after %d", got.Version, want.Version-1)
 		}

@@ -170,7 +170,7 @@ func (m *model) tell(b *store.Batch) *store.Accepted {
 
 func (m *model) record(changes []store.Change) (done []store.Changed, err error) {
 	for _, c := range changes {
-		if c.Tell != nil && c.Tell.Config != m.config.Version {
+		if c.Operational != nil && c.Operational.Config != m.config.Version {
 			return nil, store.ErrStale
 		}
 	}
@@ -193,7 +193,7 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 			}
 		}
 		if is.Applied {
-			is.Told = m.tell(c.Tell)
+			is.Operational = m.tell(c.Operational)
 			m.note(c.Audit)
 		}
 		done = append(done, is)
@@ -311,7 +311,7 @@ func (m *model) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store.W
 	if then, err := m.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
-	if with.Tell != nil && with.Tell.Config != m.config.Version {
+	if with.Operational != nil && with.Operational.Config != m.config.Version {
 		return store.Put{}, store.ErrStale
 	}
 	i := slices.IndexFunc(m.config.Endpoints, func(other grapnel.Endpoint) bool { return other.ID == ep.ID })
@@ -329,7 +329,7 @@ func (m *model) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store.W
 		slices.SortFunc(m.config.Endpoints, func(a, b grapnel.Endpoint) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	m.config.Version++
-	done := store.Put{Revision: ep.Revision, Version: m.config.Version, Told: m.tell(with.Tell)}
+	done := store.Put{Revision: ep.Revision, Version: m.config.Version, Operational: m.tell(with.Operational)}
 	m.note(with.Audit)
 	m.remember(with.Once, done)
 	return done, nil

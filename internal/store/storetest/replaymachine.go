@@ -37,7 +37,7 @@ func (m *machine) ordersReplay(t *rapid.T) {
 	want, wantErr := m.model.putReplay(scope, r, with)
 	got, err := m.PutReplay(m.ctx, scope, r, with)
 	if err == nil && wantErr == nil {
-		m.acceptedOf(known, got.Told, want.Told)
+		m.acceptedOf(known, got.Operational, want.Operational)
 	}
 	m.agree(got, want, err, wantErr, "PutReplay")
 }

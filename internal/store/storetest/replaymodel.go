@@ -29,7 +29,7 @@ func (m *model) putReplay(scope store.Scope, r grapnel.Replay, with store.With) 
 	if then, err := m.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
-	if with.Tell != nil && with.Tell.Config != m.config.Version {
+	if with.Operational != nil && with.Operational.Config != m.config.Version {
 		return store.Put{}, store.ErrStale
 	}
 	there := m.replay(r.ID)
@@ -47,7 +47,7 @@ func (m *model) putReplay(scope store.Scope, r grapnel.Replay, with store.With) 
 	}
 	there.Status, there.Reason, there.Rate, there.UpdatedAt, there.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
 	there.Revision++
-	done := store.Put{Revision: there.Revision, Version: m.config.Version, Told: m.tell(with.Tell)}
+	done := store.Put{Revision: there.Revision, Version: m.config.Version, Operational: m.tell(with.Operational)}
 	m.note(with.Audit)
 	m.remember(with.Once, done)
 	return done, nil

@@ -97,17 +97,17 @@ var replayCases = []testCase{
 	}},
 	{"answers a repeated order, and commits events with it", func(d *driver) {
 		told := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("news", "", 1), to(epB))}}
-		with := store.With{Once: once("key", 1, 0), Tell: &told}
+		with := store.With{Once: once("key", 1, 0), Operational: &told}
 		put, err := d.PutReplay(d.ctx, everyone, replayOf("rpl_1", 1), with)
 		d.must(err, "PutReplay")
-		d.same(len(put.Told.Heads), 1, "told")
+		d.same(len(put.Operational.Heads), 1, "told")
 		put, err = d.PutReplay(d.ctx, everyone, replayOf("rpl_2", 1), with)
 		d.must(err, "PutReplay")
 		if put.Answer == nil || len(d.replays(store.ReplayQuery{})) != 1 {
 			d.Fatalf("the order was carried out twice: %+v", put)
 		}
 		told.Config--
-		_, err = d.PutReplay(d.ctx, everyone, replayOf("rpl_3", 1), store.With{Tell: &told})
+		_, err = d.PutReplay(d.ctx, everyone, replayOf("rpl_3", 1), store.With{Operational: &told})
 		d.same(code(err), grapnel.Code("stale"), "code")
 		d.same(len(d.replays(store.ReplayQuery{})), 1, "replays")
 	}},

@@ -121,7 +121,7 @@ var sourceCases = []testCase{
 	}},
 	{"are written once, with an entry and with news", func(d *driver) {
 		with := func(key string, when float64) store.With {
-			return store.With{Once: once(key, 1, when), Audit: entry(acme, "src_1", grapnel.VerbRetry, when), Tell: d.news("news "+key, when)}
+			return store.With{Once: once(key, 1, when), Audit: entry(acme, "src_1", grapnel.VerbRetry, when), Operational: d.news("news "+key, when)}
 		}
 		writes := []struct {
 			name string
@@ -135,7 +135,7 @@ var sourceCases = []testCase{
 		for i, write := range writes {
 			when := float64(10 + i)
 			stale := with("stale "+write.name, when)
-			stale.Tell.Config--
+			stale.Operational.Config--
 			before := d.everything()
 			_, err := write.do(stale)
 			d.same(code(err), code(store.ErrStale), "stale news with "+write.name)
@@ -143,7 +143,7 @@ var sourceCases = []testCase{
 
 			done, err := write.do(with(write.name, when))
 			d.must(err, write.name)
-			d.same(len(done.Told.Events), 1, "told")
+			d.same(len(done.Operational.Events), 1, "told")
 			d.same(d.audit(store.AuditQuery{})[0].At, at(when), "entry")
 			after := d.everything()
 			again, err := write.do(with(write.name, when))

@@ -17,40 +17,40 @@ import (
 	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
-// herd measures endpoints that were down and come back at once, each with a backlog: how fast the
+// recovery measures endpoints that were down and come back at once, each with a backlog: how fast the
 // backlog drains, and how quick a healthy endpoint's deliveries are before and meanwhile. It also
 // measures a server's memory with the backlog, and a restart.
 //
-//	go run ./bench herd -n 1000000
-type herd struct {
+//	go run ./bench recovery -n 1000000
+type recovery struct {
 	n, endpoints, keys, size, rate int
 	quiet, window                  time.Duration
 	dir, binary                    string
 
 	out              io.Writer
 	server           *server
-	crowd            *role
+	receivers        *role
 	sink, publisher  *role
 	before, during   []time.Duration // of the healthy endpoint's deliveries, sorted
 	restart          time.Duration
 	empty, full, end memory
-	count            crowdCount
+	count            receiversCount
 }
 
 // The bars.
 const (
-	herdSlower   = 2.0    // p99 of the healthy endpoint meanwhile, of that before
-	herdPerSec   = 3000.0 // deliveries drained
-	herdRestart  = 2 * time.Second
-	herdHosts    = 250
-	herdBatch    = 1000
-	herdLines    = 4 // publishers of the backlog
-	herdPatience = 2 * time.Minute
+	recoverySlower   = 2.0    // p99 of the healthy endpoint meanwhile, of that before
+	recoveryPerSec   = 3000.0 // deliveries drained
+	recoveryRestart  = 2 * time.Second
+	recoveryHosts    = 250
+	recoveryBatch    = 1000
+	recoveryLines    = 4 // publishers of the backlog
+	recoveryPatience = 2 * time.Minute
 )
 
-func herdMain(ctx context.Context, args []string, out io.Writer) int {
-	h := herd{out: out}
-	flags := flag.NewFlagSet("bench herd", flag.ContinueOnError)
+func recoveryMain(ctx context.Context, args []string, out io.Writer) int {
+	h := recovery{out: out}
+	flags := flag.NewFlagSet("bench recovery", flag.ContinueOnError)
 	flags.IntVar(&h.n, "n", 1_000_000, "deliveries that wait")
 	flags.IntVar(&h.endpoints, "endpoints", 1000, "endpoints that they wait for")
 	flags.IntVar(&h.keys, "keys", 40, "ordering keys of each endpoint; 0: events without a key")
@@ -69,14 +69,14 @@ func herdMain(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-func (h *herd) say(format string, args ...any) { _, _ = fmt.Fprintf(h.out, format+"\n", args...) }
+func (h *recovery) say(format string, args ...any) { _, _ = fmt.Fprintf(h.out, format+"\n", args...) }
 
-func (h *herd) run(ctx context.Context) (err error) {
+func (h *recovery) run(ctx context.Context) (err error) {
 	if h.n < 1 || h.endpoints < 1 || h.keys < 0 || h.rate < 1 || h.size < 0 || h.window <= 0 || h.quiet <= 0 {
 		return errors.New("n, endpoints, rate, quiet and window are above 0, keys and size at least 0")
 	}
 	s := settings{dir: h.dir, binary: h.binary, workers: 64, flags: []string{"--max-pending", "0"}}
-	dir, d, remove, err := s.prepare("herd", false)
+	dir, d, remove, err := s.prepare("recovery", false)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (h *herd) run(ctx context.Context) (err error) {
 	h.say("machine   %s", machine())
 	h.say("disk      %s, write of 4 KiB and fsync %v", d.kind, d.sync.Round(time.Microsecond))
 	h.say("load      %d deliveries for %d endpoints at %d addresses, %d keys each; %d events/s for a healthy endpoint", h.n, h.endpoints,
-		min(herdHosts, h.endpoints), h.keys, h.rate)
-	for name, to := range map[string]**role{"crowd": &h.crowd, "sink": &h.sink, "publisher": &h.publisher} {
+		min(recoveryHosts, h.endpoints), h.keys, h.rate)
+	for name, to := range map[string]**role{"receivers": &h.receivers, "sink": &h.sink, "publisher": &h.publisher} {
 		if *to, err = startRole(name); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (h *herd) run(ctx context.Context) (err error) {
 }
 
 // measure goes from an empty server to a drained one.
-func (h *herd) measure(ctx context.Context, s settings, dir string) error {
+func (h *recovery) measure(ctx context.Context, s settings, dir string) error {
 	if err := h.settle(ctx); err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (h *herd) measure(ctx context.Context, s settings, dir string) error {
 		return err
 	}
 	h.server, h.restart = again, time.Since(began)
-	h.say("restart   ready after %v with the backlog  (bar: less than %v: %s)", h.restart.Round(time.Millisecond), herdRestart,
-		verdict(h.restart < herdRestart))
+	h.say("restart   ready after %v with the backlog  (bar: less than %v: %s)", h.restart.Round(time.Millisecond), recoveryRestart,
+		verdict(h.restart < recoveryRestart))
 	until := time.Now().Add(h.quiet)
 	if h.before, err = h.healthy(ctx, func() (bool, error) { return time.Now().Before(until), ctx.Err() }); err != nil {
 		return err
@@ -142,9 +142,9 @@ func (h *herd) measure(ctx context.Context, s settings, dir string) error {
 	return h.finished(ctx)
 }
 
-// settle creates the endpoints. Those of the crowd are probed every second or two, so that all of
+// settle creates the endpoints. Those of the receivers are probed every second or two, so that all of
 // them are found working within seconds of their return.
-func (h *herd) settle(ctx context.Context) error {
+func (h *recovery) settle(ctx context.Context) error {
 	var at string
 	if err := h.sink.ask("listen", nil, &at); err != nil {
 		return err
@@ -154,13 +154,13 @@ func (h *herd) settle(ctx context.Context) error {
 		return err
 	}
 	var hosts []string
-	if err := h.crowd.ask("reserve", crowdOrder{Hosts: min(herdHosts, h.endpoints), Numbers: h.n}, &hosts); err != nil {
+	if err := h.receivers.ask("reserve", receiversOrder{Hosts: min(recoveryHosts, h.endpoints), Numbers: h.n}, &hosts); err != nil {
 		return err
 	}
 	for i := range h.endpoints {
 		if err := h.server.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{
 			"url":         fmt.Sprintf("http://%s/%d", hosts[i%len(hosts)], i),
-			"event_types": []string{fmt.Sprintf("herd.e%d", i)},
+			"event_types": []string{fmt.Sprintf("recovery.e%d", i)},
 			"policy":      map[string]any{"breaker": map[string]any{"probe": "1s", "probe_max": "2s"}}}, nil); err != nil {
 			return err
 		}
@@ -169,29 +169,29 @@ func (h *herd) settle(ctx context.Context) error {
 }
 
 // fill publishes the backlog in batches.
-func (h *herd) fill(ctx context.Context) error {
-	return each(herdLines, (h.n+herdBatch-1)/herdBatch, func(i int) error {
-		return h.batch(ctx, i*herdBatch, min((i+1)*herdBatch, h.n))
+func (h *recovery) fill(ctx context.Context) error {
+	return each(recoveryLines, (h.n+recoveryBatch-1)/recoveryBatch, func(i int) error {
+		return h.batch(ctx, i*recoveryBatch, min((i+1)*recoveryBatch, h.n))
 	})
 }
 
 // batch publishes events. While the server sheds load it repeats them; their ids make that
 // harmless.
-func (h *herd) batch(ctx context.Context, from, to int) error {
+func (h *recovery) batch(ctx context.Context, from, to int) error {
 	pad := strings.Repeat("x", h.size)
 	body := []byte(`{"events":[`)
 	for i := from; i < to; i++ {
 		if i > from {
 			body = append(body, ',')
 		}
-		body = fmt.Appendf(body, `{"id":"herd-%d","type":"herd.e%d",`, i, i%h.endpoints)
+		body = fmt.Appendf(body, `{"id":"recovery-%d","type":"recovery.e%d",`, i, i%h.endpoints)
 		if h.keys > 0 {
 			body = fmt.Appendf(body, `"key":"e%d-%d",`, i%h.endpoints, i/h.endpoints%h.keys)
 		}
 		body = fmt.Appendf(body, `"data":{%s%d,"pad":"%s"}}`, numberMark, i, pad)
 	}
 	body = append(body, "]}"...)
-	return process.Until(ctx, herdPatience, func() (bool, error) {
+	return process.Until(ctx, recoveryPatience, func() (bool, error) {
 		err := h.server.send(ctx, http.MethodPost, "/v1/events/batch", json.RawMessage(body), nil)
 		if r, ok := errors.AsType[*refused](err); ok && r.status == http.StatusServiceUnavailable {
 			return false, nil
@@ -202,7 +202,7 @@ func (h *herd) batch(ctx context.Context, from, to int) error {
 
 // healthy publishes to the healthy endpoint, window by window, until again says no, and returns
 // how long its deliveries took, sorted.
-func (h *herd) healthy(ctx context.Context, again func() (bool, error)) (took []time.Duration, err error) {
+func (h *recovery) healthy(ctx context.Context, again func() (bool, error)) (took []time.Duration, err error) {
 	var before, accepted int64
 	if err := errors.Join(h.sink.ask("time", nil, nil), h.sink.ask("received", nil, &before)); err != nil {
 		return nil, err
@@ -227,21 +227,21 @@ func (h *herd) healthy(ctx context.Context, again func() (bool, error)) (took []
 }
 
 // drain opens the endpoints and waits until each delivery has arrived.
-func (h *herd) drain(ctx context.Context) (err error) {
-	if err := h.crowd.ask("open", nil, nil); err != nil {
+func (h *recovery) drain(ctx context.Context) (err error) {
+	if err := h.receivers.ask("open", nil, nil); err != nil {
 		return err
 	}
 	progress, told := time.Now(), time.Now()
 	h.during, err = h.healthy(ctx, func() (bool, error) {
 		before := h.count.Distinct
-		if err := errors.Join(ctx.Err(), h.crowd.ask("count", nil, &h.count)); err != nil {
+		if err := errors.Join(ctx.Err(), h.receivers.ask("count", nil, &h.count)); err != nil {
 			return false, err
 		}
 		if h.count.Distinct > before {
 			progress = time.Now()
 		}
-		if time.Since(progress) > herdPatience {
-			return false, fmt.Errorf("%d of %d deliveries have arrived, and none for %v", h.count.Distinct, h.n, herdPatience)
+		if time.Since(progress) > recoveryPatience {
+			return false, fmt.Errorf("%d of %d deliveries have arrived, and none for %v", h.count.Distinct, h.n, recoveryPatience)
 		}
 		if time.Since(told) > 30*time.Second {
 			told = time.Now()
@@ -252,9 +252,9 @@ func (h *herd) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// finished checks that the server has no unfinished and no failed delivery, and the crowd none that
+// finished checks that the server has no unfinished and no failed delivery, and the receivers none that
 // was not ordered.
-func (h *herd) finished(ctx context.Context) error {
+func (h *recovery) finished(ctx context.Context) error {
 	left := map[string]int{}
 	if err := process.Until(ctx, 30*time.Second, func() (bool, error) {
 		for _, status := range []string{"pending", "held", "failed"} {
@@ -270,7 +270,7 @@ func (h *herd) finished(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("the first pages of deliveries that are not delivered: %v: %w", left, err)
 	}
-	if err := h.crowd.ask("count", nil, &h.count); err != nil {
+	if err := h.receivers.ask("count", nil, &h.count); err != nil {
 		return err
 	}
 	if h.count.Distinct != h.n || h.count.Strange > 0 {
@@ -279,11 +279,11 @@ func (h *herd) finished(ctx context.Context) error {
 	return nil
 }
 
-func (h *herd) report() {
+func (h *recovery) report() {
 	ratio := float64(quantile(h.during, 0.99)) / float64(max(1, quantile(h.before, 0.99)))
 	drained := float64(h.n) / h.count.Took.Seconds()
 	h.say("drain     %d deliveries in %v: %.0f/s  (bar: at least %.0f/s: %s); %d requests more", h.count.Distinct,
-		h.count.Took.Round(time.Millisecond), drained, herdPerSec, verdict(drained >= herdPerSec), h.count.Repeated)
+		h.count.Took.Round(time.Millisecond), drained, recoveryPerSec, verdict(drained >= recoveryPerSec), h.count.Repeated)
 	h.say("memory    resident %.0f MiB at the end, %.0f MiB at most since the restart", mib(h.end.resident), mib(h.end.peak))
 	h.say("")
 	h.say("healthy endpoint, from the intended moment to the receiver")
@@ -295,5 +295,5 @@ func (h *herd) report() {
 		h.say("%-9s %8d  %9v  %9v  %9v  %9v", row.name, len(row.took), quantile(row.took, 0.5), quantile(row.took, 0.9),
 			quantile(row.took, 0.99), quantile(row.took, 1))
 	}
-	h.say("ratio     of the 99th percentiles %.2f  (bar: at most %.1f: %s)", ratio, herdSlower, verdict(ratio <= herdSlower))
+	h.say("ratio     of the 99th percentiles %.2f  (bar: at most %.1f: %s)", ratio, recoverySlower, verdict(ratio <= recoverySlower))
 }

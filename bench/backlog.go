@@ -15,10 +15,10 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// pile fills a database with deliveries, spread over a time. The store itself appends and records
+// backlog fills a database with deliveries, spread over a time. The store itself appends and records
 // them, so every index, count and total is as in production, and a new schema needs no change here;
-// only no request was sent. The same pile comes of the same seed.
-type pile struct {
+// only no request was sent. The same backlog comes of the same seed.
+type backlog struct {
 	endpoints []placedEndpoint
 	sources   map[string]string // by tenant: where some of its events came in; nil: nowhere
 	seed      int
@@ -36,8 +36,8 @@ type placedEndpoint struct {
 }
 
 const (
-	pileAtOnce = 1000
-	pileKeys   = 50_000 // more than pileAtOnce, so that all of a batch are heads
+	backlogAtOnce = 1000
+	backlogKeys   = 50_000 // more than backlogAtOnce, so that all of a batch are heads
 )
 
 // fate is the result of one delivery in `every`.
@@ -64,11 +64,11 @@ var fates = []fate{
 
 // stir makes a number of a number and the seed, so that every endpoint and every key has some of
 // each fate.
-func (p *pile) stir(number int) int {
+func (p *backlog) stir(number int) int {
 	return int((uint32(number) + uint32(p.seed)*40503) * 2654435761 >> 4)
 }
 
-func (p *pile) fateOf(number int) *fate {
+func (p *backlog) fateOf(number int) *fate {
 	i := p.stir(number)
 	for f := range fates {
 		if i%fates[f].every == fates[f].at {
@@ -78,11 +78,11 @@ func (p *pile) fateOf(number int) *fate {
 	return &fates[len(fates)-1]
 }
 
-var pileTypes = []string{"order.created", "order.paid", "order.shipped", "invoice.sent", "invoice.paid", "user.created",
+var backlogTypes = []string{"order.created", "order.paid", "order.shipped", "invoice.sent", "invoice.paid", "user.created",
 	"user.deleted", "stock.low"}
 
 // targets are the endpoints of an event, all of one tenant.
-func (p *pile) targets(i int) (at []store.Target, tenant string) {
+func (p *backlog) targets(i int) (at []store.Target, tenant string) {
 	first := i % len(p.endpoints)
 	if p.busy > 0 && p.stir(i)%p.busy == 0 {
 		first = 0
@@ -100,10 +100,10 @@ func (p *pile) targets(i int) (at []store.Target, tenant string) {
 }
 
 // incoming is the event with a number.
-func (p *pile) incoming(i int) store.Incoming {
+func (p *backlog) incoming(i int) store.Incoming {
 	at, tenant := p.targets(i)
-	e := &grapnel.Event{ID: fmt.Sprintf("pile-%d", i), Tenant: tenant, Type: pileTypes[i/7%len(pileTypes)],
-		Key: fmt.Sprintf("key_%d", i%pileKeys), ContentType: grapnel.JSONType,
+	e := &grapnel.Event{ID: fmt.Sprintf("backlog-%d", i), Tenant: tenant, Type: backlogTypes[i/7%len(backlogTypes)],
+		Key: fmt.Sprintf("key_%d", i%backlogKeys), ContentType: grapnel.JSONType,
 		AcceptedAt: p.at(i), Data: fmt.Appendf(nil, `{"number":%d,"customer":"cus_%08d","amount":%d,"note":"%s"}`, i, i%77_777, i%9999,
 			strings.Repeat("x", 150))}
 	if i%50_021 == 0 {
@@ -121,16 +121,16 @@ func (p *pile) incoming(i int) store.Incoming {
 	return store.Incoming{Event: e, Targets: at}
 }
 
-func (p *pile) at(i int) time.Time {
+func (p *backlog) at(i int) time.Time {
 	return p.from.Add(time.Duration(float64(p.to.Sub(p.from)) * float64(i) / float64(p.n)))
 }
 
 // write writes all events.
-func (p *pile) write(ctx context.Context, config int64, s *sqlite.Store, out io.Writer) error {
+func (p *backlog) write(ctx context.Context, config int64, s *sqlite.Store, out io.Writer) error {
 	began, told := time.Now(), time.Now()
 	done := 0
 	for from := 0; from < p.n; {
-		to := min(from+pileAtOnce, p.n)
+		to := min(from+backlogAtOnce, p.n)
 		waits := from >= p.n-p.waiting
 		if !waits {
 			to = min(to, p.n-p.waiting)
@@ -154,7 +154,7 @@ func (p *pile) write(ctx context.Context, config int64, s *sqlite.Store, out io.
 }
 
 // batch appends some events and records what became of their deliveries.
-func (p *pile) batch(ctx context.Context, config int64, s *sqlite.Store, from, to int, waits bool) (made int, err error) {
+func (p *backlog) batch(ctx context.Context, config int64, s *sqlite.Store, from, to int, waits bool) (made int, err error) {
 	batch := store.Batch{Config: config}
 	var event []int // of each delivery
 	for i := from; i < to; i++ {

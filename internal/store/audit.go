@@ -6,11 +6,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Journal stores the audit log: who did what, when and why. A durable change carries its entry
+// Audit stores the audit log: who did what, when and why. A durable change carries its entry
 // (Change.Audit, With.Audit, Redelivery.Audit), and both are stored or neither. An entry that
 // equals a stored one in every field, times to the microsecond, is stored once: so an operator's
 // order can be recorded again when the answer was lost.
-type Journal interface {
+type Audit interface {
 	// Note stores an entry about an action that leaves no other trace in the store.
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	// AuditList returns entries, the newest first.

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A herd that comes back gets each of its deliveries, and the healthy endpoint each of its own. How
+// A recovery that comes back gets each of its deliveries, and the healthy endpoint each of its own. How
 // fast that is is not held here.
-func TestHerdCountsEveryDelivery(t *testing.T) {
+func TestRecoveryCountsEveryDelivery(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	h := herd{out: &out, n: 2500, endpoints: 25, keys: 10, size: 200, rate: 50, quiet: 400 * time.Millisecond,
+	h := recovery{out: &out, n: 2500, endpoints: 25, keys: 10, size: 200, rate: 50, quiet: 400 * time.Millisecond,
 		window: 400 * time.Millisecond, dir: t.TempDir()}
 	if err := h.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
@@ -27,12 +27,12 @@ func TestHerdCountsEveryDelivery(t *testing.T) {
 	}
 }
 
-// The crowd distinguishes new numbers from repeated ones and from those that were not ordered.
-func TestCrowdCounts(t *testing.T) {
-	c := &crowd{seen: make([]bool, 3)}
+// The receivers distinguishes new numbers from repeated ones and from those that were not ordered.
+func TestReceiversCounts(t *testing.T) {
+	c := &receivers{seen: make([]bool, 3)}
 	for _, body := range []string{`{"data":{"number":2,"pad":""}}`, `{"data":{"number":0,"pad":""}}`, `{"data":{"number":2,"pad":""}}`,
 		`{"data":{"number":3,"pad":""}}`, `{"data":{}}`} {
-		n, err := crowdNumber([]byte(body))
+		n, err := receiversNumber([]byte(body))
 		c.arrived(n, err)
 	}
 	if c.count.Distinct != 2 || c.count.Repeated != 1 || c.count.Strange != 2 {

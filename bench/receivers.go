@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// crowd is the receivers of many endpoints. They refuse connections until they are opened, and
-// then accept everything. Each delivery has a number, and the crowd counts each number once.
-type crowd struct {
+// receivers is the receivers of many endpoints. They refuse connections until they are opened, and
+// then accept everything. Each delivery has a number, and the receivers count each number once.
+type receivers struct {
 	addresses []string
 
 	mu     sync.Mutex
 	opened time.Time
 	seen   []bool // by number
-	count  crowdCount
+	count  receiversCount
 }
 
-// crowdCount counts requests.
-type crowdCount struct {
+// receiversCount counts requests.
+type receiversCount struct {
 	Distinct int           // numbers
 	Repeated int           // requests with a number that had arrived before
 	Strange  int           // requests without a number, or with one that was not ordered
 	Took     time.Duration // from the opening to the last new number
 }
 
-// crowdOrder is the orchestrator's order to a crowd.
-type crowdOrder struct {
+// receiversOrder is the orchestrator's order to the receivers.
+type receiversOrder struct {
 	Hosts   int // of separate addresses
 	Numbers int // of deliveries, from 0
 }
 
-// crowdNet has no other address of this benchmark, so a port stays free while its host is down.
-const crowdNet = "127.0.78."
+// receiversNet has no other address of this benchmark, so a port stays free while its host is down.
+const receiversNet = "127.0.78."
 
-func newCrowd() verbs {
-	c := &crowd{}
+func newReceivers() verbs {
+	c := &receivers{}
 	return verbs{
 		"reserve": taking(c.reserve),
 		"open":    c.open,
@@ -52,10 +52,10 @@ func newCrowd() verbs {
 }
 
 // reserve chooses the addresses.
-func (c *crowd) reserve(o crowdOrder) ([]string, error) {
+func (c *receivers) reserve(o receiversOrder) ([]string, error) {
 	c.seen = make([]bool, o.Numbers)
 	for n := range o.Hosts {
-		listener, err := net.Listen("tcp", fmt.Sprintf("%s%d:0", crowdNet, n+1))
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s%d:0", receiversNet, n+1))
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (c *crowd) reserve(o crowdOrder) ([]string, error) {
 }
 
 // open makes all hosts accept connections, until the process ends with its orchestrator.
-func (c *crowd) open(json.RawMessage) (any, error) {
+func (c *receivers) open(json.RawMessage) (any, error) {
 	c.mu.Lock()
 	c.opened = time.Now()
 	c.mu.Unlock()
@@ -82,9 +82,9 @@ func (c *crowd) open(json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-func (c *crowd) take(body []byte) { c.arrived(crowdNumber(body)) }
+func (c *receivers) take(body []byte) { c.arrived(receiversNumber(body)) }
 
-func (c *crowd) arrived(n int, err error) {
+func (c *receivers) arrived(n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -102,7 +102,7 @@ func (c *crowd) arrived(n int, err error) {
 // numberMark precedes the number of a delivery, in its event's data.
 const numberMark = `"number":`
 
-func crowdNumber(body []byte) (int, error) {
+func receiversNumber(body []byte) (int, error) {
 	n, err := numberAfter(numberMark, body)
 	return int(n), err
 }
