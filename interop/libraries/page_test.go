@@ -28,8 +28,13 @@ func TestThePageIsOfThePinnedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := 0
-	rows := regexp.MustCompile("(?m)^\\| (Go|Python|Node|Java|Rust) `([^`]+)`(?: (\\S+))? \\|")
-	for _, m := range rows.FindAllStringSubmatch(string(text), -1) {
+	cells := regexp.MustCompile(`(?m)^\| ([^|]+) \|`)
+	library := regexp.MustCompile("(?:^|, )(Go|Python|Node|Java|Rust) `([^`]+)`(?: ([^ ,]+))?")
+	var found [][]string
+	for _, m := range cells.FindAllStringSubmatch(string(text), -1) {
+		found = append(found, library.FindAllStringSubmatch(m[1], -1)...)
+	}
+	for _, m := range found {
 		named++
 		if pin := versions[strings.ToLower(m[1])+" "+m[2]]; pin != m[3] {
 			t.Errorf("the page has %s %s %q, pinned is %q: run make interop", m[1], m[2], m[3], pin)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -34,11 +35,27 @@ func render(sections []section) string {
 	out.WriteString(opening)
 	for _, s := range sections {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| library | what | result |\n|---|---|---|\n", s.title, s.about)
-		for _, r := range s.rows {
-			fmt.Fprintf(&out, "| %s | %s | %s |\n", cell(strings.TrimSpace(r.library+" "+r.version)), cell(r.what), cell(r.verdict()))
+		for _, r := range merged(s.rows) {
+			fmt.Fprintf(&out, "| %s | %s | %s |\n", cell(r.library), cell(r.what), cell(r.verdict()))
 		}
 	}
 	return out.String()
+}
+
+// merged lists the libraries with the same result of the same check in one row, each with its
+// version.
+func merged(rows []row) (all []row) {
+	for _, r := range rows {
+		name := strings.TrimSpace(r.library + " " + r.version)
+		at := slices.IndexFunc(all, func(other row) bool { return other.what == r.what && other.verdict() == r.verdict() })
+		if at < 0 {
+			r.library, r.version = name, ""
+			all = append(all, r)
+			continue
+		}
+		all[at].library += ", " + name
+	}
+	return all
 }
 
 func cell(text string) string {
