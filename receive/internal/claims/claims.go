@@ -93,7 +93,8 @@ func (s *Store[T]) bid(ctx context.Context, on Conn, statement string, b receive
 }
 
 // bidHere makes a bid in a transaction that waits at most wait for the key's row.
-func (s *Store[T]) bidHere(ctx context.Context, tx Conn, b receive.Bid, wait time.Duration, o receive.Outcome) (receive.Claim, bool, error) {
+func (s *Store[T]) bidHere(ctx context.Context, tx Conn, b receive.Bid, wait time.Duration, o receive.Outcome,
+) (receive.Claim, bool, error) {
 	if b.Replay {
 		return s.bid(ctx, tx, s.sql.revive, b, receive.Done, o)
 	}

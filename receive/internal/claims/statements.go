@@ -131,6 +131,7 @@ var forSQLite = func() statements {
 	s := forPostgreSQL
 	s.waits, s.insertHere, s.claimHere, s.lock = false, columns+values+doNothing, s.claim, ""
 	s.schema = strings.ReplaceAll(s.schema, "bytea", "blob")
+	s.schema = strings.Replace(s.schema, "primary key(source, key));", "primary key(source, key)) without rowid;", 1) // webhook_claim
 	for _, text := range s.all() {
 		*text = strings.ReplaceAll(*text, "$", "?")
 	}

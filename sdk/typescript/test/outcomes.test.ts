@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { classify, gone, parked, permanent, retryable, retryAfter, stale, WebhookError } from "grapnel/receive";
 import { cases } from "./conformance.js";
 // Not part of the package's door.
-const { answer } = (await import("../dist/receive/outcomes.js" as string)) as any;
+const { answer, responseOf } = (await import("../dist/receive/outcomes.js" as string)) as any;
 const { retryAfterOf } = (await import("../dist/receive/errors.js" as string)) as any;
 
 test("outcomes.json", async (t) => {
   for (const { name, given, want } of cases("outcomes.json")) {
     await t.test(name, async () => {
-      const response: Response = answer(given.outcome, given.retry_after_ms, given.reason);
+      const response: Response = responseOf(answer(given.outcome, given.retry_after_ms, given.reason));
       const headers = Object.fromEntries([...response.headers].filter(([n]) => Object.keys(want.headers).some((w) => w.toLowerCase() === n)));
       const wanted = Object.fromEntries(Object.entries(want.headers).map(([n, v]) => [n.toLowerCase(), v]));
       assert.deepEqual({ status: response.status, headers, body: await response.json() }, { ...want, headers: wanted });

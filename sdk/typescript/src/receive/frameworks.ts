@@ -1,7 +1,7 @@
 // Handlers for servers whose requests are not a Web Request, and whose parsers would take the raw body away.
 import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { bodyIsGone } from "./outcomes.js";
+import { bodyIsGone, type Answer } from "./outcomes.js";
 import type { Hooks } from "./receiver.js";
 
 type NodeRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
@@ -9,16 +9,18 @@ type NodeRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; origin
 /** A handler for node:http, and for a route of Express, Connect or a controller of Nest. */
 export function nodeHandler(hooks: Hooks): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   return async (req, res) => {
-    const response = await respond(hooks, req);
-    for (const [name, value] of response.headers) res.setHeader(name, value);
-    res.statusCode = response.status;
+    const { status, headers, body } = await respond(hooks, req);
+    headers["content-length"] = String(Buffer.byteLength(body));
     const rest = !req.complete && !req.readableEnded; // of a body that is too large
-    if (rest) res.setHeader("connection", "close");
-    res.end(Buffer.from(await response.arrayBuffer()), () => rest && req.destroy());
+    if (rest) {
+      headers.connection = "close";
+      res.once("finish", () => req.destroy());
+    }
+    res.writeHead(status, headers).end(body);
   };
 }
 
-async function respond(hooks: Hooks, req: NodeRequest): Promise<Response> {
+async function respond(hooks: Hooks, req: NodeRequest): Promise<Answer> {
   const body = await rawBody(req, hooks.maxBody);
   if (!body)
     return bodyIsGone(
@@ -29,8 +31,7 @@ async function respond(hooks: Hooks, req: NodeRequest): Promise<Response> {
   for (let i = 0; i < req.rawHeaders.length; i += 2) headers.append(req.rawHeaders[i]!, req.rawHeaders[i + 1]!);
   const scheme = "encrypted" in req.socket ? "https" : "http";
   const url = `${scheme}://${req.headers.host ?? "localhost"}${req.originalUrl ?? req.url ?? "/"}`;
-  const method = req.method ?? "POST";
-  return hooks(new Request(url, method === "GET" || method === "HEAD" ? { method, headers } : { method, headers, body }));
+  return hooks.handle({ method: req.method ?? "POST", url, headers, body });
 }
 
 /** The bytes of a body, up to the limit and one more chunk; undefined if a parser has read them. */
@@ -45,7 +46,7 @@ async function rawBody(req: NodeRequest, limit: number): Promise<Uint8Array | un
     size += chunk.length;
     if (size > limit) break;
   }
-  return Buffer.concat(chunks);
+  return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
 }
 
 /** An app or router of Express 4 or 5. */

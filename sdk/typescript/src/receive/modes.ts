@@ -176,17 +176,23 @@ export async function limited(
   const ends = new AbortController();
   d.signal = ends.signal;
   const lease = kit.timeout + margin;
-  const over = setTimeout(() => ends.abort(new DOMException("the handler took too long", "TimeoutError")), kit.timeout);
-  const renewal =
-    renew &&
-    setInterval(() => {
-      const now = kit.now();
-      // A store that does not answer has not taken the claim away: the next renewal may succeed.
-      renew(now, now + lease).then((owned) => owned || ends.abort(new LostClaim()), () => {});
-    }, lease / 3);
+  let over: NodeJS.Timeout | undefined;
+  let renewal: NodeJS.Timeout | undefined;
   try {
-    const aborted = new Promise<never>((_, reject) => ends.signal.addEventListener("abort", () => reject(ends.signal.reason as Error)));
-    await Promise.race([run(), aborted]);
+    await new Promise<unknown>((resolve, reject) => {
+      const end = (reason: Error) => {
+        ends.abort(reason);
+        reject(reason);
+      };
+      over = setTimeout(() => end(new DOMException("the handler took too long", "TimeoutError")), kit.timeout);
+      if (renew)
+        renewal = setInterval(() => {
+          const now = kit.now();
+          // A store that does not answer has not taken the claim away: the next renewal may succeed.
+          renew(now, now + lease).then((owned) => owned || end(new LostClaim()), () => {});
+        }, lease / 3);
+      run().then(resolve, reject);
+    });
   } finally {
     clearTimeout(over);
     clearInterval(renewal);

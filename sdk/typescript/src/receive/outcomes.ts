@@ -25,18 +25,33 @@ export type Outcome = keyof typeof answers;
 /** Seconds until a repetition makes sense if nothing better is known. */
 const usualPause = 5;
 
+/** An answer, for a server to write. */
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+export const responseOf = ({ body, ...init }: Answer) => new Response(body, init);
+
+const bodies = new Map(Object.entries(answers).map(([outcome, [, reason]]) => [outcome, bodyOf(outcome, reason)]));
+
+function bodyOf(outcome: string, reason: string): string {
+  return JSON.stringify(reason === "" ? { outcome } : { outcome, reason });
+}
+
 /** The answer to a request. `retryAfter` is in milliseconds. */
-export function answer(outcome: Outcome, retryAfter = 0, reason: string = answers[outcome][1]): Response {
+export function answer(outcome: Outcome, retryAfter = 0, reason?: string): Answer {
   const status = answers[outcome][0];
   const headers: Record<string, string> = { "content-type": "application/json", "webhook-outcome": outcome };
   const seconds = retryAfter > 0 ? Math.ceil(retryAfter / 1000) : outcome === "in_progress" || outcome === "overloaded" ? usualPause : 0;
   if (seconds > 0 && (status === 503 || status === 429)) headers["retry-after"] = String(seconds);
-  return new Response(JSON.stringify(reason === "" ? { outcome } : { outcome, reason }), { status, headers });
+  return { status, headers, body: reason === undefined ? bodies.get(outcome)! : bodyOf(outcome, reason) };
 }
 
 /** The answer where a server has taken the bytes away before: a fault of the program, so it says the way out, also on the console. */
-export function bodyIsGone(wayOut: string): Response {
+export function bodyIsGone(wayOut: string): Answer {
   console.error(`grapnel/receive: ${wayOut}`);
   const headers = { "content-type": "application/json", "webhook-outcome": "retryable" };
-  return new Response(JSON.stringify({ outcome: "retryable", reason: wayOut }), { status: 500, headers });
+  return { status: 500, headers, body: bodyOf("retryable", wayOut) };
 }

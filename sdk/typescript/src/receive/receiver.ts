@@ -4,9 +4,9 @@ import { Delivery } from "./delivery.js";
 import type { Classifier } from "./errors.js";
 import { Inbox, type InboxOptions } from "./inbox.js";
 import { claimMode, hasInbox, hasTransactions, keepsLetters, NotDead, transactionMode, type Kit, type Mode, type Result } from "./modes.js";
-import { answer, bodyIsGone, type Outcome } from "./outcomes.js";
+import { answer, bodyIsGone, responseOf, type Answer, type Outcome } from "./outcomes.js";
 import type { InboxStore, Store, Taken, TransactionStore } from "./store.js";
-import { Refused, Verifier, type Source } from "./verify.js";
+import { Refused, Verifier, type Incoming, type Source } from "./verify.js";
 
 /** What a receiver needs. All durations are in seconds. */
 export interface Options<S extends Store = Store> {
@@ -52,6 +52,8 @@ export interface Hooks {
   (request: Request): Promise<Response>;
   /** Bytes of a body that it reads. */
   readonly maxBody: number;
+  /** The same for a server without Web Requests, which has read the body as it came. */
+  handle(request: Incoming): Promise<Answer>;
   /**
    * Runs the handler for a dead letter, through the same claim as a request: of two replays at once the second throws NotDead. A replay
    * that fails leaves the letter with its new error. In an inbox it is `accepted`: workers run the handler.
@@ -140,20 +142,23 @@ export class Receiver<S extends Store> {
 
   private hooks(mode: Mode, replay: Hooks["replay"] = (id) => this.replay(id, mode)): Hooks {
     const { maxBody } = this.limits;
-    return Object.assign((request: Request) => this.respond(request, mode), { maxBody, replay });
+    const hooks = async (request: Request) => {
+      if (request.bodyUsed)
+        return responseOf(bodyIsGone("The body was read before the receiver got the request, and the signature covers its bytes. Call the receiver first."));
+      const { method, url, headers } = request;
+      return responseOf(await this.respond(mode, async () => ({ method, url, headers, body: await bytesOf(request, maxBody) })));
+    };
+    return Object.assign(hooks, { maxBody, replay, handle: (request: Incoming) => this.respond(mode, () => request) });
   }
 
-  private async respond(request: Request, mode: Mode): Promise<Response> {
-    if (request.bodyUsed)
-      return bodyIsGone("The body was read before the receiver got the request, and the signature covers its bytes. Call the receiver first.");
+  private async respond(mode: Mode, incoming: () => Incoming | Promise<Incoming>): Promise<Answer> {
     const began = performance.now();
-    const source = this.options.source.name;
     let d: Delivery | undefined;
     let result: Result = { outcome: "overloaded" };
     if (this.running < this.limits.concurrency) {
       this.running++;
       try {
-        d = await this.read(request);
+        d = this.verified(await incoming());
         result = await mode(d);
       } catch (error) {
         result = error instanceof Refusal ? error.result : { outcome: "retryable", error };
@@ -165,19 +170,19 @@ export class Receiver<S extends Store> {
     try {
       const milliseconds = performance.now() - began;
       const [id, generation, attempt] = [d?.id ?? "", d?.generation ?? 0, d?.attempt ?? 0];
-      this.options.observe?.({ source, id, outcome, error, generation, attempt, milliseconds });
+      this.options.observe?.({ source: this.options.source.name, id, outcome, error, generation, attempt, milliseconds });
     } catch {
       // The answer does not depend on who counts it.
     }
     return answer(outcome, retryAfter);
   }
 
-  /** Reads and verifies a request; throws Refusal. */
-  private async read(request: Request): Promise<Delivery> {
-    const body = await bytesOf(request, this.limits.maxBody);
+  /** The delivery of a request that verifies; throws Refusal. */
+  private verified(request: Incoming): Delivery {
+    const { headers, body } = request;
+    if (body.length > this.limits.maxBody) throw tooLarge();
     try {
-      const { method, url, headers } = request;
-      const verified = this.verifier.verify({ method, url, headers, body }, this.kit.now());
+      const verified = this.verifier.verify(request, this.kit.now());
       // A column of text takes no zero byte, and ids go to logs.
       if (Buffer.byteLength(verified.id) > maxKey || /[\u0000-\u001f\u007f-\u009f]/.test(verified.id))
         throw new Refused("malformed", `The event id is longer than ${maxKey} bytes, or has a control character.`);
@@ -208,8 +213,9 @@ class Refusal extends Error {
   }
 }
 
+const tooLarge = () => new Refusal({ outcome: "too_large" });
+
 async function bytesOf(request: Request, limit: number): Promise<Uint8Array> {
-  const tooLarge = () => new Refusal({ outcome: "too_large" });
   if (Number(request.headers.get("content-length")) > limit) {
     await request.body?.cancel();
     throw tooLarge();

@@ -1,5 +1,6 @@
 // Secrets, and the few operations of cryptography on them.
 import { Buffer } from "node:buffer";
+import * as crypto from "node:crypto";
 import { createHash, createHmac, createPublicKey, timingSafeEqual, type KeyObject } from "node:crypto";
 import type { Scheme } from "./schemes.js";
 
@@ -47,8 +48,10 @@ export const sameText = (a: string, b: string) => timingSafeEqual(createHash("sh
 /** The name of a script in Redis. */
 export const sha1 = (text: string) => createHash("sha1").update(text).digest("hex");
 
-/** The SHA-256 in hexadecimal. */
-export const sha256 = (data: Uint8Array | string) => createHash("sha256").update(data).digest("hex");
+/** The SHA-256 in hexadecimal. Node has `hash`, which takes half the time, since 20.12. */
+export const sha256: (data: Uint8Array | string) => string = crypto.hash
+  ? (data) => crypto.hash("sha256", data)
+  : (data) => createHash("sha256").update(data).digest("hex");
 
 /** The bytes of a text that has one spelling only; undefined if it is not of that size (0: any). */
 export function base64(text: string, size: number): Buffer | undefined {

@@ -10,6 +10,8 @@ export interface Driver<Tx extends Queryable> extends Queryable {
    * SQLite waits for its lock at most `wait` milliseconds; PostgreSQL waits so for each lock, unless `limited` is false.
    */
   begin<T>(wait: number, run: (tx: Tx) => Promise<T>, limited?: boolean): Promise<T>;
+  /** Runs the first statement of a transaction. It may end the transaction and have `begin` run it again. */
+  first(tx: Tx, text: string, values: unknown[]): ReturnType<Queryable["query"]>;
 }
 
 /** How long the kit's own steps wait for a lock, in milliseconds. */
@@ -20,7 +22,7 @@ const tables = (bytes: string) => [
     source text not null, key text not null, state text not null, owner text not null, generation bigint not null,
     lease_until bigint not null, keep_until bigint not null, body_hash text not null,
     outcome text not null default '', deliveries bigint not null default 1, updated_at bigint not null,
-    primary key(source, key))`,
+    primary key(source, key))${bytes === "blob" ? " without rowid" : ""}`,
   `create index if not exists webhook_claim_keep on webhook_claim(source, keep_until)`,
   `create table if not exists webhook_inbox(
     id text primary key, source text not null, key text not null, ordering_key text not null default '', sequence bigint not null,
@@ -50,12 +52,18 @@ const claimDead = `update webhook_claim set state = $3, owner = $4, generation =
   where source = $1 and key = $2 and (state = 'dead' or (state = 'busy' and lease_until < $9))
   returning generation, deliveries`;
 
-// The claim in a transaction of PostgreSQL sets how long it waits for the key's row, and its result restores what the session had: the
-// handler's own statements are not limited, and no round trip is added. If it fails or returns no row, its transaction ends.
-const claimHere = `with w as (${columns}
-  select $1::text, $2::text, $3::text, $4::text, 1, $5::bigint, $6::bigint, $7::text, $8::text, 1, $9::bigint
-  from (select set_config('webhook.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $10::text, true)) as s
-  ${takeOver}, set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)) select generation, deliveries from w`;
+// Most keys have no row. For them a transaction needs an insert alone, which a database prepares and runs in less time than the statement
+// that may take a row over.
+const insertNew = `${columns} values ($1, $2, $3, $4, 1, $5, $6, $7, $8, 1, $9) on conflict(source, key) do nothing`;
+
+// In PostgreSQL the first statement of a claim in a transaction sets how long it waits for the key's row, before it inserts, and the result
+// of the one that claims restores what the session had: the handler's own statements are not limited, and no round trip is added. If the
+// claim fails, or the row may not be taken, its transaction ends. The inner set_config is an argument of the outer one, so it comes first.
+const restored = `set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)`;
+const insertHere = `${columns} values ($1, $2, $3, $4, case when set_config('lock_timeout', $10::text,
+    set_config('webhook.lock_timeout', current_setting('lock_timeout'), true) is not null) is null then 0 else 1 end, $5, $6, $7, $8, 1, $9)
+  on conflict(source, key) do nothing returning ${restored}`;
+const claimHere = `with w as (${claimNew}, ${restored}) select generation, deliveries from w`;
 
 const claimOf = (b: Bid) => (b.replay ? claimDead : claimNew);
 
@@ -82,7 +90,7 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   }
 
   /**
-   * Makes the key done in the first statement of a transaction: nobody sees that before the commit, and others that want the row wait.
+   * Makes the key done before the rest of a transaction: no other one sees that before the commit, and those that want the row wait.
    * `likely` is the outcome that costs no further statement.
    */
   private commits(
@@ -94,7 +102,7 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
     const waits = this.driver.postgres && !b.replay;
     const begun = async (tx: Tx) => {
       const store = new SqlStore(this.driver, tx);
-      const claim = waits ? await store.bid(claimHere, b, "done", likely, `${Math.ceil(wait)}ms`) : await store.bid(claimOf(b), b, "done", likely);
+      const claim = b.replay ? await store.bid(claimDead, b, "done", likely) : await store.bidHere(b, wait, likely);
       if (!claim) return store.look(b.source, b.key);
       if (b.replay && this.driver.postgres) await tx.query("set local lock_timeout to default");
       const outcome = await run(store, claim);
@@ -117,10 +125,18 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   }
 
   /** Runs a claiming statement. Its result is the row if the bid has won. */
-  private async bid(statement: string, b: Bid, state: State, outcome: string, ...more: unknown[]): Promise<Claim | undefined> {
-    const { source, key, owner, leaseUntil, keepUntil, bodyHash, now } = b;
-    const [won] = await this.rows(statement, source, key, state, owner, leaseUntil, keepUntil, bodyHash, outcome, now, ...more);
-    return won && { state, owner, generation: Number(won.generation), leaseUntil, bodyHash, outcome, deliveries: Number(won.deliveries) };
+  private async bid(statement: string, b: Bid, state: State, outcome: string): Promise<Claim | undefined> {
+    const [won] = await this.rows(statement, ...columnsOf(b, state, outcome));
+    return won && claimed(b, state, outcome, Number(won.generation), Number(won.deliveries));
+  }
+
+  /** Makes a bid in a transaction, which waits for the key's row at most `wait` milliseconds. */
+  private async bidHere(b: Bid, wait: number, outcome: string): Promise<Claim | undefined> {
+    const { postgres } = this.driver;
+    const values = columnsOf(b, "done", outcome);
+    if (postgres) values.push(`${Math.ceil(wait)}ms`);
+    const { rowCount } = await this.driver.first(this.db as Tx, postgres ? insertHere : insertNew, values);
+    return rowCount === 1 ? claimed(b, "done", outcome, 1, 1) : this.bid(postgres ? claimHere : claimNew, b, "done", outcome);
   }
 
   async claim(b: Bid): Promise<Claim | undefined> {
@@ -246,6 +262,11 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
     });
   }
 }
+
+const columnsOf = (b: Bid, state: State, outcome: string): unknown[] =>
+  [b.source, b.key, state, b.owner, b.leaseUntil, b.keepUntil, b.bodyHash, outcome, b.now];
+const claimed = ({ owner, leaseUntil, bodyHash }: Bid, state: State, outcome: string, generation: number, deliveries: number): Claim =>
+  ({ state, owner, generation, leaseUntil, bodyHash, outcome, deliveries });
 
 type Columns = Record<string, any>;
 const stored = (r: Columns) => ({

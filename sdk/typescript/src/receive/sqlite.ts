@@ -43,32 +43,45 @@ const longestPause = 50;
 export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransaction> {
   database.exec("pragma busy_timeout = 0");
   // One connection has one transaction at a time: each waits for the one before it.
-  let last: Promise<unknown> = Promise.resolve();
-  const alone = <T>(wait: number, f: () => Promise<T>): Promise<T> => {
-    const before = last;
-    const turn = before.catch(() => {}).then(() => "turn" as const);
-    const next = (async () => {
-      if ((await within(wait, turn)) === undefined) throw new LockTimeout("the database is busy");
-      return f();
-    })();
-    last = Promise.allSettled([before, next]);
-    return next;
+  let taken = false;
+  const queue: (() => void)[] = [];
+  const turn = (wait: number) =>
+    new Promise<void>((resolve, reject) => {
+      const next = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        queue.splice(queue.indexOf(next), 1);
+        reject(new LockTimeout("the database is busy"));
+      }, wait);
+      queue.push(next);
+    });
+  const alone = async <T>(wait: number, f: () => Promise<T>): Promise<T> => {
+    if (taken) await turn(wait);
+    taken = true;
+    try {
+      return await f();
+    } finally {
+      const next = queue.shift();
+      if (next) next();
+      else taken = false;
+    }
   };
-  const unlocked = async <T>(wait: number, f: () => T): Promise<T> => {
-    const until = performance.now() + wait;
-    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
-      try {
-        return f();
-      } catch (e) {
-        if (!isBusy(e)) throw e;
-        if (performance.now() >= until) throw new LockTimeout("the database is locked", { cause: e });
-        await new Promise((resolve) => setTimeout(resolve, pause * Math.random()));
-      }
+  const unlocked = <T>(wait: number, f: () => T, pause = firstPause, until = performance.now() + wait): T | Promise<T> => {
+    try {
+      return f();
+    } catch (e) {
+      if (!isBusy(e)) throw e;
+      if (performance.now() >= until) throw new LockTimeout("the database is locked", { cause: e });
+      const paused = new Promise((resolve) => setTimeout(resolve, pause * Math.random()));
+      return paused.then(() => unlocked(wait, f, Math.min(2 * pause, longestPause), until));
     }
   };
   const driver: Driver<SqliteTransaction> = {
     postgres: false,
-    query: (text, values = []) => alone(5_000, () => unlocked(5_000, () => run(database, text, values))),
+    first: (tx, text, values) => tx.query(text, values),
+    query: (text, values = []) => alone(5_000, async () => unlocked(5_000, () => run(database, text, values))),
     begin: (wait, body) =>
       alone(wait, async () => {
         await unlocked(wait, () => database.exec("begin immediate"));
@@ -126,17 +139,6 @@ function run(database: SqliteDatabase, text: string, values: unknown[]) {
     return { rows, rowCount: rows.length };
   }
   return { rows: [], rowCount: Number(statement.run(...bound).changes) };
-}
-
-/** The value of a promise; undefined if it takes longer than `wait` milliseconds. */
-async function within<T>(wait: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), wait)));
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function isBusy(e: unknown): boolean {
