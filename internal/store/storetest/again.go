@@ -7,14 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// redeliver makes a delivery once more, in its lane.
-func (d *driver) redeliver(of int64, when float64) store.Redelivered {
-	d.Helper()
-	done, err := d.Again(d.ctx, store.Of(acme), store.Redelivery{Of: of, Trigger: grapnel.TriggerReplay, Ordered: true, At: at(when)})
-	d.must(err, "Again")
-	return done
-}
-
 var againCases = []testCase{
 	{"joins the tail of the lane", func(d *driver) {
 		n := d.lane("k", 3)

@@ -285,3 +285,25 @@ func (d *driver) gone(number int64, event string) {
 		d.code(err, grapnel.CodeNotFound, "Event")
 	}
 }
+
+// byType returns all totals by type, without duplicates.
+func (d *driver) byType() (list []grapnel.Bucket) {
+	d.Helper()
+	for _, b := range d.grouped(store.TotalsQuery{By: store.ByType}) {
+		if b.Duplicates = 0; b.Totals != (grapnel.Totals{}) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// purge calls Purge with a retention of `keep` seconds, `now` seconds after the start, and checks
+// its count.
+func (d *driver) purge(now, keep float64, limit, want int, rules ...store.KeepRule) {
+	d.Helper()
+	d.purged = true
+	n, err := d.Purge(d.ctx, store.Keep{Now: at(now), For: seconds(keep), Rules: rules}, limit)
+	d.must(err, "Purge")
+	d.same(n, want, "removed")
+	d.balanced()
+}

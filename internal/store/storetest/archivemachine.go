@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"pgregory.net/rapid"
@@ -96,4 +97,42 @@ func (m *machine) conserved() {
 // over is the number of finished deliveries in totals.
 func over(t *grapnel.Totals) int64 {
 	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
+}
+
+// compare compares the whole visible state except attempts.
+func (m *machine) compare(*rapid.T) {
+	m.Helper()
+	config, want := m.config(), m.model.config
+	config.Newest, want.Newest = m.deliveries.model(config.Newest), int64(len(m.model.rows))
+	m.same(config, want, "Config")
+	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
+	m.same(m.standings(), m.model.standings, "Standings")
+	m.compareReplays()
+	m.compareLeases()
+	m.compareBacklogs()
+	m.compareDocuments()
+	m.learnEntries()
+	m.conserved()
+	for _, ep := range someEndpoints {
+		for _, limit := range []int{2, math.MaxInt32} {
+			got, err := m.Heads(m.ctx, ep, limit)
+			for i := range got {
+				m.headOf(&got[i])
+			}
+			m.agree(got, m.model.heads(ep, limit), err, nil, "Heads")
+		}
+	}
+}
+
+// actions are all actions of the machine.
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
+		"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
+		"compare": m.compare, "makeDue": m.makesDue, "note": m.notes, "journal": m.journals,
+		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
+		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
+		"claim": m.claims, "claim more": m.claims, "extend": m.extends, "give up": m.givesUp,
+		"documents": m.writesDocuments, "more documents": m.writesDocuments, "clear documents": m.clearsDocuments,
+	}
 }

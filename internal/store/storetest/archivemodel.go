@@ -7,64 +7,10 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The model's archive. Purged rows stay in its lists, marked as purged; totals are counted from a
 // list of single facts.
-
-// fact is one delivery that ended or one attempt that was recorded.
-type fact struct {
-	endpoint, tenant, eventType string
-	at                          time.Time
-	whole                       bool // only its day is known
-	grapnel.Totals
-}
-
-func (m *model) tried(r *row, c *store.Change) {
-	a := c.Attempt
-	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, eventType: r.Type, at: c.At, Totals: grapnel.Totals{Attempts: 1}}
-	if a.StatusCode > 0 {
-		f.Latency.Count(a.Duration)
-	}
-	if r.AttemptsMade == 1 {
-		f.FirstAttempts = 1
-	}
-	class := 1 + slices.Index(policy.Classes(), a.Class)
-	f.Classes[class] = 1
-	if c.Status == grapnel.Pending {
-		f.Retries[class] = 1
-	}
-	m.facts = append(m.facts, f)
-}
-
-// publishedAgain notes a duplicate, which no endpoint has.
-func (m *model) publishedAgain(e *grapnel.Event) {
-	m.facts = append(m.facts, fact{tenant: e.Tenant, eventType: e.Type, at: e.AcceptedAt, Totals: grapnel.Totals{Duplicates: 1}})
-}
-
-func (m *model) ended(r *row) {
-	if r.uncounted {
-		return
-	}
-	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, eventType: r.Type, at: r.FinishedAt}
-	*map[grapnel.Status]*int64{grapnel.Delivered: &f.Delivered, grapnel.Failed: &f.Failed, grapnel.Dropped: &f.Dropped,
-		grapnel.Discarded: &f.Discarded, grapnel.Skipped: &f.Skipped}[r.Status] = 1
-	if r.AttemptsMade > 1 {
-		f.Retried = 1
-	}
-	if r.AttemptsMade == 1 && r.Status == grapnel.Delivered {
-		f.FirstAttemptSuccess = 1
-	}
-	f.Spent = int64(r.AttemptsMade)
-	f.Tries[min(r.AttemptsMade, len(f.Tries)-1)] = 1
-	f.Reasons[slices.Index([]grapnel.ReasonCode{"other", grapnel.ReasonNone, grapnel.ReasonExhausted, grapnel.ReasonPermanent,
-		grapnel.ReasonRejected, grapnel.ReasonExpired, grapnel.ReasonEndpointGone, grapnel.ReasonDamaged}, r.ReasonCode)] = 1
-	if r.Status == grapnel.Delivered {
-		f.Success.Count(r.FinishedAt.Truncate(time.Microsecond).Sub(r.CreatedAt.Truncate(time.Microsecond)))
-	}
-	m.facts = append(m.facts, f)
-}
 
 func (m *model) totals(scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket) {
 	if (q.Type != "" || q.By == store.ByType) && (q.Endpoint != "" || q.By == store.ByEndpoint) {
@@ -137,27 +83,6 @@ func (m *model) purge(keep store.Keep, limit int) (removed int) {
 		}
 	}
 	return removed
-}
-
-// positions are the position given last in each lane, and the highest one of the lanes that were
-// forgotten at each endpoint.
-type positions struct {
-	last   map[laneName]int64
-	forgot map[string]int64
-}
-
-type laneName struct{ endpoint, key string }
-
-func (p *positions) next(endpoint, key string) int64 {
-	last, known := p.last[laneName{endpoint, key}]
-	if !known {
-		last = p.forgot[endpoint]
-	}
-	if p.last == nil {
-		p.last, p.forgot = make(map[laneName]int64), make(map[string]int64)
-	}
-	p.last[laneName{endpoint, key}] = last + 1
-	return last + 1
 }
 
 // forgetLane forgets the lane of a purged delivery that has its last position, or was pending for

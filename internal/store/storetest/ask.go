@@ -13,30 +13,6 @@ import (
 
 // Calls of the machine that change nothing a caller can see: reads, and Forget.
 
-// show compares one delivery and its head.
-func (m *machine) show(scope store.Scope, number int64) {
-	m.Helper()
-	r := m.model.find(number)
-	got, err := m.Delivery(m.ctx, scope, m.deliveries.store(number))
-	if r == nil || !scope.Allows(r.Tenant) {
-		m.agree(nil, nil, err, store.ErrNotFound("delivery"), "Delivery")
-		return
-	}
-	m.must(err, "Delivery")
-	m.deliveryOf(got)
-	m.same(*got, r.shown(), "Delivery")
-	h, first, err := m.Head(m.ctx, m.deliveries.store(number))
-	m.must(err, "Head")
-	m.headOf(h)
-	m.same(first, r.Waiting.Head, "whether it leads")
-	if r.Status != grapnel.Pending {
-		m.same(h, (*store.Head)(nil), "place")
-		return
-	}
-	want := r.head()
-	m.same(h, &want, "place")
-}
-
 func (m *machine) answers(t *rapid.T) {
 	now := m.tick(t)
 	for _, key := range []string{m.caller + "i1", m.caller + "i2"} {
@@ -177,29 +153,4 @@ func (m *machine) searchFor(text string, scope store.Scope, q store.DeliveryQuer
 		m.deliveryOf(&got[i])
 	}
 	m.same(got, want, "DeliverySearch")
-}
-
-// compare compares the whole visible state except attempts.
-func (m *machine) compare(*rapid.T) {
-	m.Helper()
-	config, want := m.config(), m.model.config
-	config.Newest, want.Newest = m.deliveries.model(config.Newest), int64(len(m.model.rows))
-	m.same(config, want, "Config")
-	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
-	m.same(m.standings(), m.model.standings, "Standings")
-	m.compareReplays()
-	m.compareLeases()
-	m.compareBacklogs()
-	m.compareDocuments()
-	m.learnEntries()
-	m.conserved()
-	for _, ep := range someEndpoints {
-		for _, limit := range []int{2, math.MaxInt32} {
-			got, err := m.Heads(m.ctx, ep, limit)
-			for i := range got {
-				m.headOf(&got[i])
-			}
-			m.agree(got, m.model.heads(ep, limit), err, nil, "Heads")
-		}
-	}
 }

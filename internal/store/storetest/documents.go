@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -12,11 +11,6 @@ import (
 )
 
 const documentLimit = 256 << 10
-
-func document(tenant, kind, id string, revision int64, when float64) store.DocumentWrite {
-	return store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: kind, ID: id, Revision: revision, At: at(when),
-		Body: fmt.Appendf(nil, `{"revision":%d}`+"\x00\xff", revision+1)}}
-}
 
 func deletion(tenant, kind, id string, revision int64) store.DocumentWrite {
 	return store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: kind, ID: id, Revision: revision}, Delete: true}
@@ -33,14 +27,6 @@ func (d *driver) write(writes ...store.DocumentWrite) store.Put {
 	put, err := d.PutDocuments(d.ctx, everyone, writes, store.With{})
 	d.must(err, "PutDocuments")
 	return put
-}
-
-// documents returns all documents of a kind.
-func (d *driver) documents(kind string) []store.Document {
-	d.Helper()
-	list, err := d.DocumentList(d.ctx, everyone, store.DocumentQuery{Kind: kind, Limit: math.MaxInt32})
-	d.must(err, "DocumentList")
-	return list
 }
 
 // titles are the tenants and ids of documents.

@@ -2,42 +2,17 @@ package storetest
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"math"
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
-
-// The tenants and endpoints of the cases: two endpoints of acme, one of bolt.
-const (
-	acme = "acme"
-	bolt = "bolt"
-	epA  = "ep_a"
-	epB  = "ep_b"
-	epX  = "ep_x"
-)
-
-var everyone = store.Everyone()
-
-// driver runs one case: it has a store, and methods that fail the test instead of returning an
-// error.
-type driver struct {
-	rapid.TB // reports failures: the test of a case, or the random history
-	store.Store
-	test    *testing.T // owns the stores
-	harness Harness
-	ctx     context.Context
-	purged  bool // history may have gaps
-}
 
 // newDriver opens a store with the three endpoints.
 func newDriver(t *testing.T, h Harness) *driver {
@@ -63,11 +38,6 @@ func openDriver(tb interface {
 	return d
 }
 
-// at is a moment some seconds after the beginning of all cases.
-func at(seconds float64) time.Time {
-	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
-}
-
 func endpoint(id, tenant string) grapnel.Endpoint {
 	p, _ := policy.Preset("standard")
 	return grapnel.Endpoint{
@@ -76,30 +46,6 @@ func endpoint(id, tenant string) grapnel.Endpoint {
 		Headers: map[string]string{"x-team": tenant}, Format: grapnel.FormatStandard,
 		Secrets: []grapnel.Secret{{Text: "whsec_bm90IGEgc2VjcmV0", CreatedAt: at(-10), ExpiresAt: at(1000)}},
 		Status:  grapnel.EndpointEnabled, CreatedAt: at(-10), UpdatedAt: at(-9),
-	}
-}
-
-// event is an event of acme, accepted some seconds after the beginning.
-func event(id, key string, accepted float64) *grapnel.Event {
-	return &grapnel.Event{
-		ID: id, Tenant: acme, Type: "invoice.paid", Key: key, Data: []byte(`{"id": "` + id + `"}`), ContentType: grapnel.JSONType,
-		OccurredAt: at(accepted - 1), AcceptedAt: at(accepted),
-	}
-}
-
-// to is the usual target: in the lane of the event's key.
-func to(endpoint string) store.Target {
-	return store.Target{Endpoint: endpoint, Ordered: true, Trigger: grapnel.TriggerSchedule}
-}
-
-func incoming(e *grapnel.Event, targets ...store.Target) store.Incoming {
-	return store.Incoming{Event: e, Targets: targets}
-}
-
-func (d *driver) must(err error, what string) {
-	d.Helper()
-	if err != nil {
-		d.Fatalf("%s: %v", what, err)
 	}
 }
 
@@ -130,54 +76,11 @@ func (d *driver) same(got, want any, what string) {
 	}
 }
 
-func difference(got, want any) string {
-	if reflect.DeepEqual(got, want) {
-		return "" // nearly always, and much faster
-	}
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(samePolicy), cmp.Comparer(sameSecret))
-}
-
-// samePolicy compares policies in their JSON form.
-func samePolicy(a, b policy.Policy) bool {
-	x, err := json.Marshal(a)
-	if err != nil {
-		return false
-	}
-	y, err := json.Marshal(b)
-	return err == nil && string(x) == string(y)
-}
-
-func sameSecret(a, b grapnel.Secret) bool {
-	return a.Text == b.Text && a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
-}
-
 func (d *driver) put(ep grapnel.Endpoint) store.Put {
 	d.Helper()
 	p, err := d.PutEndpoint(d.ctx, store.Of(ep.Tenant), ep, store.With{})
 	d.must(err, "PutEndpoint")
 	return p
-}
-
-func (d *driver) config() store.Config {
-	d.Helper()
-	c, err := d.Config(d.ctx)
-	d.must(err, "Config")
-	version, newest, err := d.Version(d.ctx)
-	if d.must(err, "Version"); version != c.Version || newest != c.Newest {
-		d.Fatalf("Version is %d with newest %d, Config has %d with %d", version, newest, c.Version, c.Newest)
-	}
-	return c
-}
-
-// publish appends a batch against the current configuration.
-func (d *driver) publish(events ...store.Incoming) store.Accepted {
-	d.Helper()
-	done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: events})
-	d.must(err, "Append")
-	if len(done.Events) != len(events) {
-		d.Fatalf("Append answered for %d of %d events", len(done.Events), len(events))
-	}
-	return done
 }
 
 // lane publishes n events of one key to endpoint a, one per second from second 0, and returns the
@@ -191,24 +94,6 @@ func (d *driver) lane(key string, n int) []int64 {
 		numbers = append(numbers, d.of(id)[0].Seq)
 	}
 	return numbers
-}
-
-// of returns the deliveries of an event.
-func (d *driver) of(id string) []grapnel.Delivery {
-	d.Helper()
-	_, deliveries, err := d.Event(d.ctx, everyone, "", id)
-	d.must(err, "Event "+id)
-	return deliveries
-}
-
-func (d *driver) record(changes ...store.Change) []store.Changed {
-	d.Helper()
-	done, err := d.Record(d.ctx, changes)
-	d.must(err, "Record")
-	if len(done) != len(changes) {
-		d.Fatalf("Record answered for %d of %d changes", len(done), len(changes))
-	}
-	return done
 }
 
 // change makes one change that must apply.
@@ -254,15 +139,6 @@ func numbersOf(heads []store.Head) []int64 {
 	return each(heads, func(h *store.Head) int64 { return h.Delivery })
 }
 
-// each returns a value of each item.
-func each[T, V any](list []T, value func(*T) V) []V {
-	values := make([]V, len(list))
-	for i := range list {
-		values[i] = value(&list[i])
-	}
-	return values
-}
-
 func delivered(number int64, expect int, when float64) store.Change {
 	return store.Change{
 		Delivery: number, Expect: expect, At: at(when), Status: grapnel.Delivered, Reason: "delivered",
@@ -293,4 +169,144 @@ func attempt(number int, when float64) *grapnel.Attempt {
 		RequestHeaders:  []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1"}, {Name: "X-Own", Value: "[redacted]"}},
 		ResponseHeaders: map[string]string{"retry-after": "7"}, ResponseBody: []byte("busy\x00\xff"), NextAttemptAt: at(when + 5),
 	}
+}
+
+// redeliver makes a delivery once more, in its lane.
+func (d *driver) redeliver(of int64, when float64) store.Redelivered {
+	d.Helper()
+	done, err := d.Again(d.ctx, store.Of(acme), store.Redelivery{Of: of, Trigger: grapnel.TriggerReplay, Ordered: true, At: at(when)})
+	d.must(err, "Again")
+	return done
+}
+
+func document(tenant, kind, id string, revision int64, when float64) store.DocumentWrite {
+	return store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: kind, ID: id, Revision: revision, At: at(when),
+		Body: fmt.Appendf(nil, `{"revision":%d}`+"\x00\xff", revision+1)}}
+}
+
+// documents returns all documents of a kind.
+func (d *driver) documents(kind string) []store.Document {
+	d.Helper()
+	list, err := d.DocumentList(d.ctx, everyone, store.DocumentQuery{Kind: kind, Limit: math.MaxInt32})
+	d.must(err, "DocumentList")
+	return list
+}
+
+// list returns the deliveries that a query selects, without limit unless it has one.
+func (d *driver) list(q store.DeliveryQuery) []grapnel.Delivery {
+	d.Helper()
+	if q.Limit == 0 {
+		q.Limit = math.MaxInt32
+	}
+	list, err := d.DeliveryList(d.ctx, everyone, q)
+	d.must(err, "DeliveryList")
+	return list
+}
+
+func (d *driver) leases(queue string) []grapnel.Lease {
+	d.Helper()
+	list, err := d.LeaseList(d.ctx, queue, math.MaxInt32)
+	d.must(err, "LeaseList")
+	for _, l := range list {
+		found, err := d.Lease(d.ctx, l.Token)
+		d.must(err, "Lease")
+		d.same(found, l, "a lease, by its token")
+	}
+	return list
+}
+
+func (d *driver) counts(queue string, when float64) grapnel.QueueCounts {
+	d.Helper()
+	n, err := d.QueueCounts(d.ctx, queue, at(when))
+	d.must(err, "QueueCounts")
+	return n
+}
+
+func (d *driver) waiting(endpoint string) int {
+	d.Helper()
+	n, err := d.Waiting(d.ctx, endpoint, 1000)
+	d.must(err, "Waiting")
+	return n
+}
+
+func (d *driver) recall(key string, now float64) *store.Answer {
+	d.Helper()
+	a, err := d.Recall(d.ctx, key, at(now))
+	d.must(err, "Recall")
+	return a
+}
+
+// reopen restarts the store, or skips the test if its harness cannot.
+func (d *driver) reopen() {
+	d.Helper()
+	if d.harness.Reopen == nil {
+		d.Skip("this store does not outlive its process")
+	}
+	d.Store = d.harness.Reopen(d.test, d.Store)
+}
+
+// replays lists all that match.
+func (d *driver) replays(q store.ReplayQuery) []grapnel.Replay {
+	d.Helper()
+	q.Limit = math.MaxInt32
+	list, err := d.ReplayList(d.ctx, everyone, q)
+	d.must(err, "ReplayList")
+	return list
+}
+
+func (d *driver) items(id string) []grapnel.ReplayItem {
+	d.Helper()
+	list, err := d.ReplayItems(d.ctx, everyone, id, 0, math.MaxInt32)
+	d.must(err, "ReplayItems")
+	return list
+}
+
+// replayOf is a replay, created some seconds after the start, of endpoint a's deliveries that
+// finished in some statuses.
+func replayOf(id string, when float64, status ...grapnel.Status) grapnel.Replay {
+	return grapnel.Replay{ID: id, Tenant: acme, Endpoint: epA, Selection: grapnel.Selection{Status: status, Types: []string{"*"}}, Rate: 2.5,
+		StopAfter: 3, Status: grapnel.ReplayRunning, Total: 7, CreatedAt: at(when), UpdatedAt: at(when), Actor: "key_1"}
+}
+
+// order creates or changes a replay and returns its new state.
+func (d *driver) order(r grapnel.Replay) grapnel.Replay {
+	d.Helper()
+	_, err := d.PutReplay(d.ctx, store.Of(r.Tenant), r, store.With{})
+	d.must(err, "PutReplay")
+	return d.replayed(r.ID)
+}
+
+func (d *driver) replayed(id string) grapnel.Replay {
+	d.Helper()
+	r, err := d.Replay(d.ctx, everyone, id)
+	d.must(err, "Replay")
+	return r
+}
+
+// dead publishes n events of one key to endpoint a and lets their deliveries fail.
+func (d *driver) dead(key string, n int) []int64 {
+	d.Helper()
+	numbers := d.lane(key, n)
+	for i, number := range numbers {
+		d.change(by(number, grapnel.Failed, float64(20+i)))
+	}
+	return numbers
+}
+
+func seqs(list []grapnel.Delivery) []int64 {
+	return each(list, func(x *grapnel.Delivery) int64 { return x.Seq })
+}
+
+// step makes the next deliveries of a replay and returns their row ids.
+func (d *driver) step(r grapnel.Replay, of ...int64) (made []int64) {
+	d.Helper()
+	done, err := d.Advance(d.ctx, stepOver(r, of...))
+	d.must(err, "Advance")
+	if len(done) != len(of) {
+		d.Fatalf("Advance answered for %d of %d", len(done), len(of))
+	}
+	for _, one := range done {
+		made = append(made, one.Delivery)
+	}
+	return made
 }

@@ -111,3 +111,19 @@ func publishersGiveUp(d *driver) {
 	d.same(len(accepted) >= racers*perRacer, true, "every publisher that went on was served")
 	d.sound()
 }
+
+const (
+	racers    = 16
+	perRacer  = 20
+	raceKeys  = 3
+	recorders = 4
+)
+
+// together runs n calls concurrently and waits for them.
+func together(n int, call func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { call(i) })
+	}
+	all.Wait()
+}

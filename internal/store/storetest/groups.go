@@ -146,17 +146,6 @@ var groupCases = []testCase{
 
 const counterOfTimeout = 5
 
-// byType returns all totals by type, without duplicates.
-func (d *driver) byType() (list []grapnel.Bucket) {
-	d.Helper()
-	for _, b := range d.grouped(store.TotalsQuery{By: store.ByType}) {
-		if b.Duplicates = 0; b.Totals != (grapnel.Totals{}) {
-			list = append(list, b)
-		}
-	}
-	return list
-}
-
 // reopenIfAble restarts the store if it outlives its process.
 func (d *driver) reopenIfAble() {
 	d.Helper()

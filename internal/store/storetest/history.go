@@ -10,15 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// list returns the deliveries that a query selects, without limit unless it has one.
-func (d *driver) list(q store.DeliveryQuery) []grapnel.Delivery {
-	d.Helper()
-	q.Limit = cmp.Or(q.Limit, math.MaxInt32)
-	list, err := d.DeliveryList(d.ctx, everyone, q)
-	d.must(err, "DeliveryList")
-	return list
-}
-
 func (d *driver) eventList(q store.EventQuery) []grapnel.Event {
 	d.Helper()
 	q.Limit = cmp.Or(q.Limit, math.MaxInt32)

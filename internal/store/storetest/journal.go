@@ -13,20 +13,6 @@ import (
 
 // The model of endpoints' standings and of the audit, and the machine's calls about them.
 
-func (m *model) stand(s *store.Standing) {
-	if s == nil || !slices.ContainsFunc(m.config.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == s.Endpoint }) {
-		return
-	}
-	i := slices.IndexFunc(m.standings, func(other store.Standing) bool { return other.Endpoint == s.Endpoint })
-	switch {
-	case i < 0:
-		m.standings = append(m.standings, *s)
-		slices.SortFunc(m.standings, func(a, b store.Standing) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
-	case m.standings[i].Number < s.Number:
-		m.standings[i] = *s
-	}
-}
-
 func (m *model) makeDue(endpoint string, h store.MakingDue, limit int) int {
 	var late []*row
 	for _, r := range m.rows {
@@ -41,20 +27,6 @@ func (m *model) makeDue(endpoint string, h store.MakingDue, limit int) int {
 		r.Waiting.Due, r.wide = h.At, nil
 	}
 	return len(late)
-}
-
-func (m *model) note(e *grapnel.AuditEntry) {
-	if e == nil {
-		return
-	}
-	kept := *e
-	for _, there := range m.entries {
-		if kept.Seq = there.Seq; kept == there {
-			return
-		}
-	}
-	kept.Seq = int64(len(m.entries) + 1)
-	m.entries = append(m.entries, kept)
 }
 
 func (m *model) audit(scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry) {

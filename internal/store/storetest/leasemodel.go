@@ -18,21 +18,6 @@ func (r *row) leased() grapnel.Lease {
 	return l
 }
 
-// settles says whether the row's lease lets a change apply.
-func (r *row) settles(c store.Change) bool {
-	switch {
-	case c.Lease == nil && c.Status == grapnel.Pending:
-		return r.lease == nil
-	case c.Lease == nil:
-		return true
-	case r.lease == nil || r.lease.Token != c.Lease.Token:
-		return false
-	case c.Lease.Over:
-		return !c.At.Before(r.Waiting.Due)
-	}
-	return c.At.Before(r.Waiting.Due)
-}
-
 // led are the rows of an endpoint that have a due time, the earliest first.
 func (m *model) led(endpoint string) (rows []*row) {
 	for _, r := range m.rows {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,25 +33,6 @@ func (d *driver) claimed(done store.Claimed, leased, over []int64) {
 
 func deliveriesOf(leases []grapnel.Lease) []int64 {
 	return each(leases, func(l *grapnel.Lease) int64 { return l.Delivery })
-}
-
-func (d *driver) leases(queue string) []grapnel.Lease {
-	d.Helper()
-	list, err := d.LeaseList(d.ctx, queue, math.MaxInt32)
-	d.must(err, "LeaseList")
-	for _, l := range list {
-		found, err := d.Lease(d.ctx, l.Token)
-		d.must(err, "Lease")
-		d.same(found, l, "a lease, by its token")
-	}
-	return list
-}
-
-func (d *driver) counts(queue string, when float64) grapnel.QueueCounts {
-	d.Helper()
-	n, err := d.QueueCounts(d.ctx, queue, at(when))
-	d.must(err, "QueueCounts")
-	return n
 }
 
 // settled is a change by a lease.

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -98,40 +97,6 @@ func newMachine(rt *rapid.T, t *testing.T, h Harness) *machine {
 	}
 }
 
-func runModel(t *testing.T, h Harness) {
-	histories(t, h.Histories)
-	rapidtest.Check(t, func(rt *rapid.T) {
-		m := newMachine(rt, t, h)
-		m.owners, m.tenants, m.actors = map[string]string{epA: acme, epB: acme, epX: bolt}, someTenants, []string{"", acme, bolt}
-		m.model.config.Version = m.config().Version
-		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
-			m.putEndpoint(everyone, ep, store.With{})
-		}
-		actions := m.actions()
-		if h.Reopen != nil {
-			actions["reopen"] = func(*rapid.T) { m.reopen() }
-		}
-		rt.Repeat(actions)
-		m.compare(rt)
-		m.sound()
-		m.blind(store.Scope{}, "zero scope")
-		m.blind(store.Of("stranger"), "stranger")
-	})
-}
-
-// actions are all actions of the machine.
-func (m *machine) actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
-		"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
-		"compare": m.compare, "makeDue": m.makesDue, "note": m.notes, "journal": m.journals,
-		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
-		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
-		"claim": m.claims, "claim more": m.claims, "extend": m.extends, "give up": m.givesUp,
-		"documents": m.writesDocuments, "more documents": m.writesDocuments, "clear documents": m.clearsDocuments,
-	}
-}
-
 // pick draws one of a few.
 func pick[T any](t *rapid.T, what string, of ...T) T { return rapid.SampledFrom(of).Draw(t, what) }
 
@@ -160,19 +125,6 @@ func (m *machine) once(t *rapid.T) *store.Once {
 	}
 }
 
-// with draws the parts of a write besides its object: in one of newsOneIn writes there are news.
-func (m *machine) with(t *rapid.T, newsOneIn int) store.With {
-	with := store.With{Once: m.once(t)}
-	if chance(t, "with news", newsOneIn) {
-		b := m.batch(t, m.now, 2)
-		with.Operational = &b
-	}
-	if chance(t, "with entry", 2) {
-		with.Audit = m.entry(t)
-	}
-	return with
-}
-
 // agree compares an answer and the code of an error.
 func (m *machine) agree(got, want any, err, wantErr error, what string) {
 	m.Helper()
@@ -182,4 +134,39 @@ func (m *machine) agree(got, want any, err, wantErr error, what string) {
 	if err == nil {
 		m.same(got, want, what)
 	}
+}
+
+// show compares one delivery and its head.
+func (m *machine) show(scope store.Scope, number int64) {
+	m.Helper()
+	r := m.model.find(number)
+	got, err := m.Delivery(m.ctx, scope, m.deliveries.store(number))
+	if r == nil || !scope.Allows(r.Tenant) {
+		m.agree(nil, nil, err, store.ErrNotFound("delivery"), "Delivery")
+		return
+	}
+	m.must(err, "Delivery")
+	m.deliveryOf(got)
+	m.same(*got, r.shown(), "Delivery")
+	h, first, err := m.Head(m.ctx, m.deliveries.store(number))
+	m.must(err, "Head")
+	m.headOf(h)
+	m.same(first, r.Waiting.Head, "whether it leads")
+	if r.Status != grapnel.Pending {
+		m.same(h, (*store.Head)(nil), "place")
+		return
+	}
+	want := r.head()
+	m.same(h, &want, "place")
+}
+
+func (m *machine) headOf(h *store.Head) {
+	if h != nil {
+		h.Delivery, h.Event = m.deliveries.model(h.Delivery), m.events.model(h.Event)
+	}
+}
+
+func (m *machine) deliveryOf(d *grapnel.Delivery) {
+	d.Seq, d.EventSeq, d.ReplayOf = m.deliveries.model(d.Seq), m.events.model(d.EventSeq), m.deliveries.model(d.ReplayOf)
+	d.Mark.ReplayedAs = m.deliveries.model(d.Mark.ReplayedAs)
 }

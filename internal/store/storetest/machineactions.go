@@ -105,17 +105,6 @@ func (m *machine) learn(e *grapnel.Event) {
 	m.same(len(got), m.model.made[e.Seq], "deliveries of "+e.ID)
 }
 
-func (m *machine) headOf(h *store.Head) {
-	if h != nil {
-		h.Delivery, h.Event = m.deliveries.model(h.Delivery), m.events.model(h.Event)
-	}
-}
-
-func (m *machine) deliveryOf(d *grapnel.Delivery) {
-	d.Seq, d.EventSeq, d.ReplayOf = m.deliveries.model(d.Seq), m.events.model(d.EventSeq), m.deliveries.model(d.ReplayOf)
-	d.Mark.ReplayedAs = m.deliveries.model(d.Mark.ReplayedAs)
-}
-
 // some draws the model's row id of a delivery, now and then one that does not exist. It prefers
 // pending deliveries.
 func (m *machine) some(t *rapid.T) int64 {
@@ -264,4 +253,17 @@ func (m *machine) removes(t *rapid.T) {
 	if err == nil {
 		m.model.config.Version = m.grown(before, "RemoveEndpoint")
 	}
+}
+
+// with draws the parts of a write besides its object: in one of newsOneIn writes there are news.
+func (m *machine) with(t *rapid.T, newsOneIn int) store.With {
+	with := store.With{Once: m.once(t)}
+	if chance(t, "with news", newsOneIn) {
+		b := m.batch(t, m.now, 2)
+		with.Operational = &b
+	}
+	if chance(t, "with entry", 2) {
+		with.Audit = m.entry(t)
+	}
+	return with
 }

@@ -10,86 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// model implements the contract a second time, with lists that are searched from end to end: it
-// stores nothing that can be computed. It shares no code with any store, so a mistake would have to
-// be made twice. Its row ids of events, deliveries and entries begin at 1.
-type model struct {
-	events    []*grapnel.Event
-	made      map[int64]int // deliveries created by an event's acceptance, by its row id
-	rows      []*row
-	config    store.Config
-	answers   map[string]kept
-	standings []store.Standing
-	entries   []grapnel.AuditEntry
-
-	facts            []fact
-	gone, goneEvents map[int64]bool // row ids of purged deliveries and events
-	positions        positions
-	replays          []*replay // by id
-	documents        []store.Document
-}
-
-type row struct {
-	grapnel.Delivery
-	trigger grapnel.Trigger
-	by      *replay // the replay that created it
-	lease   *grapnel.Lease
-	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
-
-	uncounted bool // no totals count its end
-	parted    bool // its lane has been forgotten
-}
-
-type kept struct {
-	store.Answer
-	expires time.Time
-}
-
-func (m *model) find(number int64) *row {
-	for _, r := range m.rows {
-		if r.Seq == number && !m.gone[number] {
-			return r
-		}
-	}
-	return nil
-}
-
-// leader is the pending delivery of a lane that has the lowest position, or nil.
-func (m *model) leader(endpoint, key string) (first *row) {
-	for _, r := range m.rows {
-		if r.EndpointID == endpoint && r.Key == key && r.Position > 0 && r.Status == grapnel.Pending &&
-			(first == nil || r.Position < first.Position) {
-			first = r
-		}
-	}
-	return first
-}
-
-// settle makes heads of the deliveries that have become first in their lanes.
-func (m *model) settle(at time.Time, delay time.Duration) (heads []store.Head) {
-	for _, r := range m.rows {
-		if r.Status != grapnel.Pending || r.Waiting.Head || r.Position > 0 && m.leader(r.EndpointID, r.Key) != r {
-			continue
-		}
-		from := at
-		if r.CreatedAt.After(at) {
-			from = r.CreatedAt
-		}
-		r.Waiting = grapnel.Waiting{Head: true, Due: from.Add(delay), Anchor: from}
-		heads = append(heads, r.head())
-	}
-	return heads
-}
-
-func (r *row) head() store.Head {
-	h := store.Head{Delivery: r.Seq, Event: r.EventSeq, Endpoint: r.EndpointID, Position: r.Position, Due: r.Waiting.Due,
-		Blocked: r.Waiting.Blocked, Attempts: r.AttemptsMade, Anchor: r.Waiting.Anchor, Trigger: r.trigger, CreatedAt: r.CreatedAt}
-	if r.Position > 0 {
-		h.Lane = r.Key
-	}
-	return h
-}
-
 func (r *row) shown() grapnel.Delivery {
 	d := r.Delivery
 	d.NextAttemptAt = d.Waiting.Due
@@ -97,19 +17,6 @@ func (r *row) shown() grapnel.Delivery {
 		d.Last = grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
 	}
 	return d
-}
-
-// add creates a delivery of e, in a lane or not, and returns the new heads.
-func (m *model) add(e *grapnel.Event, r row, ordered bool, delay time.Duration) []store.Head {
-	r.Seq, r.EventSeq, r.EventID = int64(len(m.rows)+1), e.Seq, e.ID
-	if r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key; r.trigger == grapnel.TriggerTest {
-		r.ReasonCode = grapnel.ReasonTest
-	}
-	if ordered && r.Key != "" && r.Status == grapnel.Pending {
-		r.Position = m.positions.next(r.EndpointID, r.Key)
-	}
-	m.rows = append(m.rows, &r)
-	return m.settle(r.CreatedAt, delay)
 }
 
 func (m *model) append(b store.Batch) (store.Accepted, error) {
@@ -122,41 +29,6 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 	done := m.accept(b)
 	m.remember(b.Once, done)
 	return done, nil
-}
-
-func (m *model) accept(b store.Batch) (done store.Accepted) {
-	for _, in := range b.Events {
-		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool {
-			return e.ID == in.Event.ID && e.Tenant == in.Event.Tenant && !m.goneEvents[e.Seq]
-		})
-		if i < 0 {
-			e := *in.Event
-			e.Seq = int64(len(m.events) + 1)
-			m.events = append(m.events, &e)
-			m.made[e.Seq] = len(in.Targets)
-			for _, t := range in.Targets {
-				r := row{trigger: t.Trigger}
-				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
-				if t.Drop != "" {
-					r.Status, r.Reason, r.FinishedAt, r.uncounted = grapnel.Dropped, t.Drop, e.AcceptedAt, t.Uncounted
-					r.uncounted = r.uncounted || t.Trigger == grapnel.TriggerTest
-				}
-				done.Heads = append(done.Heads, m.add(&e, r, t.Ordered, t.Delay)...)
-				if t.Drop != "" {
-					m.ended(m.rows[len(m.rows)-1])
-				}
-			}
-			done.Events = append(done.Events, store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: len(in.Targets)})
-			continue
-		}
-		e, placed := m.events[i], store.Placed{Conflict: true}
-		if e.Type == in.Event.Type && e.Key == in.Event.Key && string(e.Data) == string(in.Event.Data) {
-			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.Seq], Duplicate: true}
-			m.publishedAgain(in.Event)
-		}
-		done.Events = append(done.Events, placed)
-	}
-	return done
 }
 
 // tell appends the events of a Tell.
@@ -356,4 +228,66 @@ func code(err error) grapnel.Code {
 		return "stale"
 	}
 	return grapnel.CodeOf(err)
+}
+
+func (m *model) stand(s *store.Standing) {
+	if s == nil || !slices.ContainsFunc(m.config.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == s.Endpoint }) {
+		return
+	}
+	i := slices.IndexFunc(m.standings, func(other store.Standing) bool { return other.Endpoint == s.Endpoint })
+	switch {
+	case i < 0:
+		m.standings = append(m.standings, *s)
+		slices.SortFunc(m.standings, func(a, b store.Standing) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+	case m.standings[i].Number < s.Number:
+		m.standings[i] = *s
+	}
+}
+
+func (m *model) note(e *grapnel.AuditEntry) {
+	if e == nil {
+		return
+	}
+	kept := *e
+	for _, there := range m.entries {
+		if kept.Seq = there.Seq; kept == there {
+			return
+		}
+	}
+	kept.Seq = int64(len(m.entries) + 1)
+	m.entries = append(m.entries, kept)
+}
+
+// settles says whether the row's lease lets a change apply.
+func (r *row) settles(c store.Change) bool {
+	switch {
+	case c.Lease == nil && c.Status == grapnel.Pending:
+		return r.lease == nil
+	case c.Lease == nil:
+		return true
+	case r.lease == nil || r.lease.Token != c.Lease.Token:
+		return false
+	case c.Lease.Over:
+		return !c.At.Before(r.Waiting.Due)
+	}
+	return c.At.Before(r.Waiting.Due)
+}
+
+// repeat creates r, which repeats another delivery.
+func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
+	r.EndpointID, r.CreatedAt, r.Status, r.ReplayOf = of.EndpointID, q.At, grapnel.Pending, of.Seq
+	heads := m.add(m.events[of.EventSeq-1], r, q.Ordered, q.Delay)
+	done := store.Redelivered{Delivery: int64(len(m.rows)), CreatedAt: q.At}
+	if len(heads) > 0 {
+		done.Head = &heads[0]
+	}
+	by := ""
+	if r.by != nil {
+		by = r.by.ID
+		r.by.made = append(r.by.made, grapnel.ReplayItem{Original: of.Seq, CreatedAt: of.CreatedAt, Made: done.Delivery, MadeAt: q.At,
+			Status: grapnel.Pending})
+		r.by.Started++
+	}
+	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = q.At, by, done.Delivery, grapnel.Pending
+	return done
 }

@@ -69,20 +69,6 @@ func onceCalls() []onceCall {
 
 func putAnswer(p store.Put, err error) (*store.Answer, error) { return p.Answer, err }
 
-func (d *driver) waiting(endpoint string) int {
-	d.Helper()
-	n, err := d.Waiting(d.ctx, endpoint, 1000)
-	d.must(err, "Waiting")
-	return n
-}
-
-func (d *driver) recall(key string, now float64) *store.Answer {
-	d.Helper()
-	a, err := d.Recall(d.ctx, key, at(now))
-	d.must(err, "Recall")
-	return a
-}
-
 var onceCases = []testCase{
 	{"makes every call happen once", func(d *driver) {
 		d.lane("k", 1)

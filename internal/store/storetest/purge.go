@@ -9,17 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// purge calls Purge with a retention of `keep` seconds, `now` seconds after the start, and checks
-// its count.
-func (d *driver) purge(now, keep float64, limit, want int, rules ...store.KeepRule) {
-	d.Helper()
-	d.purged = true
-	n, err := d.Purge(d.ctx, store.Keep{Now: at(now), For: seconds(keep), Rules: rules}, limit)
-	d.must(err, "Purge")
-	d.same(n, want, "removed")
-	d.balanced()
-}
-
 // purgeCases are about rows whose retention has passed.
 var purgeCases = []testCase{
 	{"purges rows whose retention has passed, the oldest first", func(d *driver) {

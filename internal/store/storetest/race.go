@@ -11,22 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-const (
-	racers    = 16
-	perRacer  = 20
-	raceKeys  = 3
-	recorders = 4
-)
-
-// together runs n calls concurrently and waits for them.
-func together(n int, call func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { call(i) })
-	}
-	all.Wait()
-}
-
 // span is when a call began and returned, by a counter shared by all callers.
 type span struct{ began, returned int64 }
 

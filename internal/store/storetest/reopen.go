@@ -51,15 +51,6 @@ func (d *driver) everything() everything {
 	return all
 }
 
-// reopen restarts the store, or skips the test if its harness cannot.
-func (d *driver) reopen() {
-	d.Helper()
-	if d.harness.Reopen == nil {
-		d.Skip("this store does not outlive its process")
-	}
-	d.Store = d.harness.Reopen(d.test, d.Store)
-}
-
 var reopenCases = []testCase{
 	{"finds everything as it was", func(d *driver) {
 		d.stock()

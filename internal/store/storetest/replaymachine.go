@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -179,20 +178,4 @@ func (d *driver) candidates(scope store.Scope, q store.CandidateQuery) (all []gr
 		}
 		q.After = resume
 	}
-}
-
-// replays lists all that match.
-func (d *driver) replays(q store.ReplayQuery) []grapnel.Replay {
-	d.Helper()
-	q.Limit = math.MaxInt32
-	list, err := d.ReplayList(d.ctx, everyone, q)
-	d.must(err, "ReplayList")
-	return list
-}
-
-func (d *driver) items(id string) []grapnel.ReplayItem {
-	d.Helper()
-	list, err := d.ReplayItems(d.ctx, everyone, id, 0, math.MaxInt32)
-	d.must(err, "ReplayItems")
-	return list
 }

@@ -10,12 +10,6 @@ import (
 
 // The model of replays.
 
-// replay is a replay with its items, which stay listed after their deliveries are purged.
-type replay struct {
-	grapnel.Replay
-	made []grapnel.ReplayItem
-}
-
 func (m *model) replay(id string) *replay {
 	for _, r := range m.replays {
 		if r.ID == id {
@@ -51,65 +45,6 @@ func (m *model) putReplay(scope store.Scope, r grapnel.Replay, with store.With) 
 	m.note(with.Audit)
 	m.remember(with.Once, done)
 	return done, nil
-}
-
-// repeat creates r, which repeats another delivery.
-func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
-	r.EndpointID, r.CreatedAt, r.Status, r.ReplayOf = of.EndpointID, q.At, grapnel.Pending, of.Seq
-	heads := m.add(m.events[of.EventSeq-1], r, q.Ordered, q.Delay)
-	done := store.Redelivered{Delivery: int64(len(m.rows)), CreatedAt: q.At}
-	if len(heads) > 0 {
-		done.Head = &heads[0]
-	}
-	by := ""
-	if r.by != nil {
-		by = r.by.ID
-		r.by.made = append(r.by.made, grapnel.ReplayItem{Original: of.Seq, CreatedAt: of.CreatedAt, Made: done.Delivery, MadeAt: q.At,
-			Status: grapnel.Pending})
-		r.by.Started++
-	}
-	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = q.At, by, done.Delivery, grapnel.Pending
-	return done
-}
-
-// over updates the replay and the original of a finished delivery.
-func (m *model) over(r *row) {
-	m.ended(r)
-	if of := m.find(r.ReplayOf); of != nil && of.Mark.ReplayedAs == r.Seq {
-		of.Mark.ReplayResult = r.Status
-	}
-	if r.ReplayOf != 0 && r.Status == grapnel.Delivered {
-		m.resolve(r)
-	}
-	if r.by == nil {
-		return
-	}
-	for i := range r.by.made {
-		if r.by.made[i].Made == r.Seq {
-			r.by.made[i].Status = r.Status
-		}
-	}
-	r.by.Done++
-	if r.Status == grapnel.Delivered {
-		r.by.Delivered++
-		r.by.Row = 0
-	} else {
-		r.by.Failed++
-		r.by.Row++
-	}
-}
-
-// resolve marks the failed deliveries of an event that a redelivery delivered to their endpoint.
-func (m *model) resolve(r *row) {
-	by := ""
-	if r.by != nil {
-		by = r.by.ID
-	}
-	for _, of := range m.rows[:r.Seq] {
-		if of.EventSeq == r.EventSeq && of.EndpointID == r.EndpointID && of.Status == grapnel.Failed && of.Mark.ReplayedAs < r.Seq {
-			of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = r.CreatedAt, by, r.Seq, grapnel.Delivered
-		}
-	}
 }
 
 func (m *model) advance(s store.ReplayStep) (done []store.Redelivered, err error) {

@@ -10,38 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// replayOf is a replay, created some seconds after the start, of endpoint a's deliveries that
-// finished in some statuses.
-func replayOf(id string, when float64, status ...grapnel.Status) grapnel.Replay {
-	return grapnel.Replay{ID: id, Tenant: acme, Endpoint: epA, Selection: grapnel.Selection{Status: status, Types: []string{"*"}}, Rate: 2.5,
-		StopAfter: 3, Status: grapnel.ReplayRunning, Total: 7, CreatedAt: at(when), UpdatedAt: at(when), Actor: "key_1"}
-}
-
-// order creates or changes a replay and returns its new state.
-func (d *driver) order(r grapnel.Replay) grapnel.Replay {
-	d.Helper()
-	_, err := d.PutReplay(d.ctx, store.Of(r.Tenant), r, store.With{})
-	d.must(err, "PutReplay")
-	return d.replayed(r.ID)
-}
-
-func (d *driver) replayed(id string) grapnel.Replay {
-	d.Helper()
-	r, err := d.Replay(d.ctx, everyone, id)
-	d.must(err, "Replay")
-	return r
-}
-
-// dead publishes n events of one key to endpoint a and lets their deliveries fail.
-func (d *driver) dead(key string, n int) []int64 {
-	d.Helper()
-	numbers := d.lane(key, n)
-	for i, number := range numbers {
-		d.change(by(number, grapnel.Failed, float64(20+i)))
-	}
-	return numbers
-}
-
 var replayCases = []testCase{
 	{"stores a replay, and of a change only the fields that may change", func(d *driver) {
 		n := d.dead("k", 2)
@@ -248,10 +216,6 @@ var replayCases = []testCase{
 		got.Selection.Keys[0] = "other"
 		d.same(d.replayed("rpl_1").Selection.Keys, []string{"k"}, "what came out")
 	}},
-}
-
-func seqs(list []grapnel.Delivery) []int64 {
-	return each(list, func(x *grapnel.Delivery) int64 { return x.Seq })
 }
 
 func seqsOf(items []grapnel.ReplayItem) []int64 {

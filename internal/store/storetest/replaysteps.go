@@ -5,29 +5,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// stepOver is a step from the replay's cursor over these deliveries.
-func stepOver(r grapnel.Replay, of ...int64) store.ReplayStep {
-	s := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: r.Cursor, At: at(100)}
-	for _, n := range of {
-		s.Items, s.To = append(s.Items, store.Redelivery{Of: n, Ordered: true}), n
-	}
-	return s
-}
-
-// step makes the next deliveries of a replay and returns their row ids.
-func (d *driver) step(r grapnel.Replay, of ...int64) (made []int64) {
-	d.Helper()
-	done, err := d.Advance(d.ctx, stepOver(r, of...))
-	d.must(err, "Advance")
-	if len(done) != len(of) {
-		d.Fatalf("Advance answered for %d of %d", len(done), len(of))
-	}
-	for _, one := range done {
-		made = append(made, one.Delivery)
-	}
-	return made
-}
-
 // replayStepCases are the rules of Advance.
 var replayStepCases = []testCase{
 	{"makes deliveries at the tails of their lanes, in the order of the originals", func(d *driver) {

@@ -11,20 +11,12 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Harness opens the stores under test.
-type Harness struct {
-	// Open returns a new, empty store. The suite closes it.
-	Open func(t *testing.T) store.Store
-	// Reopen ends a store without any preparation and returns one on its durable state. It may be
-	// called many times. Nil: the suite never restarts the store.
-	Reopen func(t *testing.T, s store.Store) store.Store
-	// Histories is the number of random histories, unless -rapid.checks sets it. Zero: rapid's
-	// default, 100.
-	Histories int
-}
 
 // Run runs the whole suite. -rapid.checks=N plays N random histories, -rapid.steps sets their
 // length, and a failure prints the command that repeats it. No part needs a disk: a harness may
@@ -84,8 +76,23 @@ func runCases(t *testing.T, h Harness, cases []testCase) {
 	}
 }
 
-// testCase is one rule of the contract.
-type testCase struct {
-	name string
-	run  func(*driver)
+func runModel(t *testing.T, h Harness) {
+	histories(t, h.Histories)
+	rapidtest.Check(t, func(rt *rapid.T) {
+		m := newMachine(rt, t, h)
+		m.owners, m.tenants, m.actors = map[string]string{epA: acme, epB: acme, epX: bolt}, someTenants, []string{"", acme, bolt}
+		m.model.config.Version = m.config().Version
+		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
+			m.putEndpoint(everyone, ep, store.With{})
+		}
+		actions := m.actions()
+		if h.Reopen != nil {
+			actions["reopen"] = func(*rapid.T) { m.reopen() }
+		}
+		rt.Repeat(actions)
+		m.compare(rt)
+		m.sound()
+		m.blind(store.Scope{}, "zero scope")
+		m.blind(store.Of("stranger"), "stranger")
+	})
 }
