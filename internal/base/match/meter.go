@@ -198,12 +198,9 @@ func (m *meter) regex(e ast.Expr) (wrong string) {
 		return "the pattern of matches must be written in the filter itself"
 	}
 	pattern, _ := e.AsLiteral().Value().(string)
-	size, err := types.RegexProgramSize(pattern)
-	switch {
-	case err != nil:
+	size, err := PatternSteps(pattern)
+	if err != nil {
 		return err.Error()
-	case size > maxRegexProgram:
-		return fmt.Sprintf("the pattern compiles to %d steps, more than %d", size, maxRegexProgram)
 	}
 	if m.steps += size; m.steps > m.limit.programs {
 		return fmt.Sprintf("the patterns compile to more than %d steps together", m.limit.programs)
@@ -237,4 +234,13 @@ func (m *meter) matches() cel.ProgramOption {
 		&interpreter.RegexOptimization{Function: overloads.Matches, OverloadID: overloads.Matches, RegexIndex: 1, Factory: factory},
 		&interpreter.RegexOptimization{Function: overloads.Matches, OverloadID: overloads.MatchesString, RegexIndex: 1, Factory: factory},
 	)
+}
+
+// PatternSteps is the size of a regular expression's program, or the reason why it may not be used.
+func PatternSteps(pattern string) (int, error) {
+	size, err := types.RegexProgramSize(pattern)
+	if err == nil && size > maxRegexProgram {
+		err = fmt.Errorf("the pattern compiles to %d steps, more than %d", size, maxRegexProgram)
+	}
+	return size, err
 }

@@ -3,6 +3,7 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -26,24 +27,26 @@ func TestGuardsChangeNoResult(t *testing.T) {
 		`.data.lines[] |= (.qty += 1)`, `.data.lines |= map(.qty)`, `.data.total *= 2`, `.data.total -= (1,2)`, `.data.x //= (3,4)`, `.data.lines[].qty = (7,8)`,
 		`(.data.lines[0], .data.lines) |= (.. | numbers)`, `.data.lines[1:] |= map(.sku)`, `.data.lines[1:] = [1,2,3]`, `.data.new.deep[2].x = 1`, `.a[-1] = 1`,
 		`.data.lines[] |= empty`, `.. |= (if type == "number" then . + 1 else . end)`, `(.data | .lines[0]).qty |= . + 1`, `(.data.lines[] | select(.qty > 2)).sku = "z"`,
-		`del(.data.lines[0], .id)`, `del(.data.lines[].qty)`, `delpaths([["data"],["id"]])`, `.data | to_entries, with_entries(.key |= ascii_upcase), keys`,
-		`setpath(["a","b"]; 1, 2)`, `getpath(["data","total"], ["id"])`, `[paths]`, `[paths(type == "number")]`, `path(.data.lines[].qty)`, `path(getpath(["data","lines",0]))`,
+		`del(.data.lines[0], .id)`, `del(.data.lines[].qty)`, `del(.data.lines[:1], .data.note)`, `.data | to_entries, with_entries(.key |= ascii_upcase), keys`,
+		`.a.b = (1, 2)`, `.data["total", "note"]`, `[paths]`, `[paths(type == "number")]`, `path(.data.lines[].qty)`, `path(.data | .lines[0]?)`,
 		`path(.data | first(.lines[], .x))`, `[path(..)] | length`, `pick(.data.lines[1].qty, .id)`, `[.data.lines[] | has("sku", "x")]`, `map_values(tojson)`,
 		`.data.note | contains("a", "b"), index("b"), rindex("b"), indices("b"), split("b"), split("b", "c"), split("[ab]"; null), ascii_downcase, explode, utf8bytelength`,
-		`[1,2,1,2] | indices([1,2]), indices(2), index(1), contains([2]), inside([1,2,3])`, `["a","b",1,null] | join(",", "-")`, `[[1,2],[3]] | transpose`,
-		`.data.note | test("b"; "i", "g"), [match("[a-z]"; "g").string], capture("(?<x>[a-z])"), [scan("[a-z]")], sub("a"; "A", "B"), gsub("(?<c>[a-z])"; .c + "."), [splits(" ")]`,
-		`.data.note | test(["A", "i"]), test("("), sub("a"; 1)`, `"x" as $x | "a\($x)b\(1, 2)c\("d")"`, `@json "v=\(.data)", @base64 "\(.id)", (.id | @uri), (.data.lines[0] | [.qty] | @csv)`,
+		`[1,2,1,2] | indices([1,2]), indices(2), index(1), contains([2]), inside([1,2,3])`, `["a","b",1,null] | join(",", "-")`,
+		`.data.note | test("B"; "i"), test("b"; null), [match("[a-z]"; "g").string], capture("(?<x>[a-z])"), [scan("[a-z]")], sub("a"; "A", "B"), gsub("(?<c>[a-z])"; .c + "."), [splits(" ")]`,
+		`.data.note | sub("a"; 1)`, `.data.note | [match("A"; "gi").offset], split("[ab]"; "i"), sub("A"; "x"; "i"), gsub("A"; "x"; "i"), [scan("A"; "i")]`, `"x" as $x | "a\($x)b\(1, 2)c\("d")"`, `@json "v=\(.data)", @base64 "\(.id)", (.id | @uri), (.data.lines[0] | [.qty] | @csv)`,
 		`.data.lines[("0" | tonumber), 1]`, `.data["lines", "note"]`, `.data."li\("nes")"`, `. as {id: $i, data: {lines: [$f]}} | [$i, $f]`, `. as {("id", "type"): $x} | $x`,
 		`{a: (1, 2), ("b", "c"): 3, id, "x\(1)": 4}`, `reduce .data.lines[] as {qty: $q} (0; . + $q)`, `[foreach .data.lines[] as $l (0; . + $l.qty; [., $l.sku])]`,
-		`def f($x; g): g | . + $x; 1 | f(2; . * 10)`, `def fac: if . <= 1 then 1 else . * (. - 1 | fac) end; 10 | fac`, `def loop: if . > 5 then . else . + 1 | loop end; 0 | loop`,
-		`def f($a; $b): [$a, $b, a, b]; f(1, 2; 3, 4)`, `def f(g; $b; $c): [g, $b, $c]; f(1, 2; 3, 4; 5, 6)`, `def f($a): def a: 9; [a, $a]; f(1)`,
+		`def f($x; g): g | . + $x; 1 | f(2; . * 10)`, `0 | until(. > 5; . + 1)`, `[1, 2, 3] | nth(1, 2), nth(1; .[])`,
+		`[1] | nth(2) = 3`, `[1 | while(. < 9; . * 2)]`, `[.data | recurse(.lines[]?)]`,
+		`def f($a; $b): [$a, $b, a, b]; f(1, 2; 3, 4)`, `def f(g; $b; $c): [g, $b, $c]; f(1, 2; 3, 4; 5, 6)`,
+		`def f($a): def a: 9; [a, $a]; f(1)`,
 		`def path(f): 5; path(.a), (.id = 1)`, `def f(path): [path, (.id |= 1)]; f(3)`, `def f($add): add(.data.lines[].qty) + $add; f(1)`,
-		`def any(a; b): 0; 5 | IN(5)`, `def f: def f: 3; f; f`, `def f(f): f; f(4)`, `def f: 1; def g: f + 1; def f: 5; [f, g]`,
+		`def any(a; b): 0; 5 | IN(5)`, `def f(f): f; f(4)`, `def keys(f): f; keys(3), (.data | keys)`, `def f($keys): $keys; f(1), (.data | keys)`, `def f: 1; def g: f + 1; def f: 5; [f, g]`,
 		`def delpaths(p): 0; del(.data)`, `def add: 7; add`, `def f(keys): keys; f("own")`, `[label $out | 1, 2, break $out, 3]`, `try error("x") catch .`, `[.[]?]`, `(.a | error)?`, `.data | .lines? // "none"`, `-(.data.total)`,
 		`[limit(3; repeat(1))], [range(0; 10; 3)], [.data.lines[] | until(.qty > 9; .qty += 1)], first(.data.lines[]), isempty(empty), any, all`, `IN(.data.lines[].qty; 2, 3)`, `5 | IN(1, 5)`,
-		`[1,[2,[3]]] | flatten(1), tojson, tostring`, `"[1,{\"a\":2}]" | fromjson`, `["1.50", "x"] | .[] | tonumber`, `0 | todate`, `"2026-01-02T03:04:05Z" | fromdate, strptime("%Y-%m-%dT%H:%M:%SZ")`,
-		`1767323045 | gmtime | mktime, strftime("%A")`, `[3,1,2] | bsearch(1, 5)`, `walk(if type == "number" then . + 1 else . end)`, `if .data.x then 1 elif .id then 2 end`, `[.data.lines[0] | to_entries[]]`,
-		`tostream`, `ltrimstr("e", "x")`, `.id | ltrimstr("evt", "e"), startswith("e", "x")`, `[.data.total, 2] | @text, @html, @tsv, @sh`, `format("json")`, `(.. | select(. == 2)) |= 5`,
+		`[1,[2,[3]]] | flatten(1), tojson, tostring`, `"[1,{\"a\":2}]" | fromjson`, `["1.50", "x"] | .[] | tonumber`, `0 | todate`, `"2026-01-02T03:04:05Z" | fromdate`,
+		`1767323045 | gmtime | mktime, strftime("%A")`, `walk(if type == "number" then . + 1 else . end)`, `if .data.x then 1 elif .id then 2 end`, `[.data.lines[0] | to_entries[]]`,
+		`ltrimstr("e", "x")`, `.id | ltrimstr("evt", "e"), startswith("e", "x")`, `[.data.total, 2] | @text, @html, @tsv, @sh`, `format("json")`, `(.. | select(. == 2)) |= 5`,
 	} {
 		query, err := gojq.Parse(text)
 		if err != nil {
@@ -53,13 +56,13 @@ func TestGuardsChangeNoResult(t *testing.T) {
 		if err != nil {
 			t.Fatal(text, err)
 		}
-		m, err := newMachine(text)
+		tr, err := Compile(text, unhurried(), time.Now)
 		if err != nil {
-			t.Fatal(text, err)
+			t.Error(text, err)
+			continue
 		}
-		m.meter.begin(unhurried(), time.Now)
-		want := everything(code.Run(decoded(t)))
-		if got := everything(m.code.RunWithContext(m.meter, decoded(t))); got != want {
+		want, m := everything(code.Run(decoded(t))), newMeter(unhurried(), time.Now)
+		if got := everything(tr.code.RunWithContext(m, decoded(t), m)); got != want {
 			t.Errorf("%s is\n%s, and without guards\n%s", text, got, want)
 		}
 	}
@@ -108,7 +111,7 @@ func TestEveryFunctionIsAllowedOrRefused(t *testing.T) {
 			allowed++
 			names[name] = true
 		case !strings.Contains(err.Error(), name+" is not available here") && !strings.Contains(err.Error(), "not allowed") &&
-			!strings.Contains(err.Error(), "not defined"):
+			!strings.Contains(err.Error(), "not defined") && !errors.Is(err, errPattern):
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -123,36 +126,24 @@ func TestEveryFunctionIsAllowedOrRefused(t *testing.T) {
 	t.Logf("%d functions, %d names", allowed, len(names))
 }
 
-// TestLoopsOfTheirOwn: a function that ends with a call of itself takes no memory for it, so
-// only the work bounds it. One that does something with the result of the call has a bound of
-// its own.
-func TestLoopsOfTheirOwn(t *testing.T) {
-	const loop = `def loop: if .n >= 8000 then .n else .n += 1 | loop end; {n: 0} | loop`
-	if body, err := compile(t, loop).Apply([]byte(`{}`)); string(body) != "8000" {
-		t.Errorf("%s, %v", body, err)
-	}
-	const deep = `def sum: if . == 0 then 0 else . + (. - 1 | sum) end; %d | sum`
-	if body, err := compile(t, fmt.Sprintf(deep, 4000)).Apply([]byte(`{}`)); string(body) != "8002000" {
-		t.Errorf("%s, %v", body, err)
-	}
-	if body, err := compile(t, fmt.Sprintf(deep, 100_000)).Apply([]byte(`{}`)); err != errHeld { //nolint:errorlint // it is made there
-		t.Errorf("%s, %v", body, err)
-	}
-}
-
 // TestOneCallIsBounded: the clock is looked at between calls only, so each that would take long by
 // itself is refused before it begins.
 func TestOneCallIsBounded(t *testing.T) {
 	event := fat()
 	for _, text := range []string{`"a" * 100000 | indices("a" * 50000)`, `"a" * 100000 | index("a" * 50000 + "b")`, `"a" * 100000 | rindex("b" + "a" * 50000)`,
 		`.data.wide | indices(.[20000:])`, `.data.wide | . - map(2)`,
-		`def path(f): []; null | .[100000000] = 1`, `def f(path): null | .[100000000] = 1; f([])`, `def f($path): null | .[100000000] |= 1; f([])`,
+		`def path(f): []; null | .[100000000] = 1`, `def f(path): null | .[100000000] = 1; f([])`,
+		`def f($path): null | .[100000000] |= 1; f([])`,
 		`def add: 0; def any(a; b): 0; def path(f): empty; def getpath(p): .; [] | .[100000000] |= 1`,
-		`.data.wide as $w | last($w | recurse($w[]))`, `.data.wide as $w | def f: $w | map(f); f`,
-		`.data.wide as $w | def f: $w | .. | f; f`, `.data.wide as $w | def f: $w | any(f); f`,
-		`.data.wide as $p | last(null | path(recurse(getpath($p))))`,
+		`.data.wide as $w | last($w | recurse($w[]))`,
+		`.data.wide as $w | $w | [recurse($w)] | length`, `reduce range(1e6) as $i (""; . + "a")`,
+		`[] | .[(range(5500) | 0):0] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] | length`, `[] | .[(range(5500) | 0):0] |= [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] | length`,
+		`.data.wide as $w | null | (.a, .a[range(1000)][0]) |= (if . == null then [range(1000) | $w] else 0 end)`,
+		`.data.wide as $w | null | (.a, .a[range(1000)][0]) = [range(100) | $w] | length`, `.data.wide as $w | [$w, $w] | .[] |= (.[range(1000)] |= $w)`,
+		`null | nth(100000000) = 1`, `null | nth(100000000) |= 1`, `null | pick(nth(100000000))`, `def f: nth(100000000); null | f += 1`,
+		`reduce range(16) as $i (3; . * .) | . as $b | last(range(1e6) | $b + 1)`,
+		`.data.text as $w | last(range(1e6) | $w[1:] | 0)`, `.data.text as $w | last(range(1e6) | $w | length)`,
 		`last(null | path(recurse(.a)))`, `null | recurse(.a) |= 1`, `null | del(recurse(.a))`,
-		`(reduce range(200) as $i ([]; . + ["a"])) as $p | last(null | path(recurse(getpath($p))))`, `.data.wide as $w | def f: $w | sort_by(f); f`,
 		`"9" * 300000 | fromjson | . > 1`, `"[" * 100000 | fromjson`} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

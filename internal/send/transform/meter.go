@@ -17,51 +17,33 @@ var (
 	errWork = errors.New("too much work for this event")
 	errTime = errors.New("evaluation takes too long for this event")
 	errDeep = errors.New("works on values that are nested too deep")
-	errHeld = errors.New("too much memory for this event; a recursion may be without an end")
 )
 
 const (
-	stepCost = 30   // of an instruction
+	stepCost = 20   // of an instruction
 	nodeSize = 8    // of a value, besides its text
 	maxDepth = 256  // of a value that a function walks through
 	maxError = 200  // bytes quoted of an expression's own error
 	look     = 1000 // units between two looks at the clock
 
-	// A call inside of its own function may leave this much on the machine's stacks: for itself, and
-	// for each byte of the function's text with its guards.
-	stackOfCall = 128
-	stackOfText = 4
-
-	maxDigits = 1000 // of a number of an event
+	maxDigits = 1000 // of a number
+	maxBits   = maxDigits * 10 / 3
 )
 
-// meter counts the work of an evaluation. It is the context of the machine, which asks for Done
+// meter counts the work of an evaluation. It is the context of the library, which asks for Done
 // before each instruction, and guards (guards.go) charge it. Once it has ended an evaluation every
 // further instruction fails, so an expression cannot catch that.
 type meter struct {
 	left     int64
 	ended    error
 	unseen   int64 // units since the last look at the clock
-	most     int64 // bytes that calls inside of their own function may leave on the stacks
-	peak     int64 // bytes that they may have left
 	now      func() time.Time
 	deadline time.Time
 	closed   chan struct{}
-	patterns map[string]*pattern
-	states   int // of all that it has compiled
-	// the machine is discarded, because it caches too many compiled regular expressions
-	crowded bool
 }
 
-func newMeter() *meter {
-	m := &meter{closed: make(chan struct{}), patterns: map[string]*pattern{}}
-	close(m.closed)
-	return m
-}
-
-func (m *meter) begin(b Bounds, now func() time.Time) {
-	m.left, m.ended, m.unseen, m.now, m.deadline = b.Work, nil, 0, now, now().Add(b.Time)
-	m.most, m.peak = b.Stacks, 0
+func newMeter(b Bounds, now func() time.Time) *meter {
+	return &meter{left: b.Work, now: now, deadline: now().Add(b.Time)}
 }
 
 // reason is why an evaluation failed: the meter's reason comes first, since an expression may
@@ -111,10 +93,14 @@ func (m *meter) end(why error) {
 
 // Done is asked before each instruction.
 func (m *meter) Done() <-chan struct{} {
-	if !m.charge(stepCost) {
-		return m.closed
+	if m.charge(stepCost) {
+		return nil
 	}
-	return nil
+	if m.closed == nil {
+		m.closed = make(chan struct{})
+		close(m.closed)
+	}
+	return m.closed
 }
 
 // Err is why Done is closed.
@@ -139,14 +125,18 @@ func (m *meter) walk(v any, n *int64, depth int) {
 		m.end(errWork)
 		return
 	}
-	*n += nodeSize
+	*n += nodeSize + int64(depth) // the way to it may be written down
 	switch v := v.(type) {
 	case string:
 		*n += int64(len(v))
 	case json.Number: // reading one takes the square of its digits
-		*n += int64(len(v)) * int64(len(v)) / 8
+		if *n += int64(len(v)); len(v) > maxDigits {
+			m.end(errWork)
+		}
 	case *big.Int:
-		*n += int64(v.BitLen()) * int64(v.BitLen()) / 256
+		if *n += int64(v.BitLen() / 8); v.BitLen() > maxBits {
+			m.end(errWork)
+		}
 	case []any:
 		if depth++; depth > maxDepth {
 			m.end(errDeep)
@@ -166,6 +156,26 @@ func (m *meter) walk(v any, n *int64, depth int) {
 			m.walk(member, n, depth)
 		}
 	}
+}
+
+// Kinds of values whose work grows in different ways.
+const (
+	aScalar = iota
+	aText
+	anArray
+	anObject
+)
+
+func kind(v any) int {
+	switch v.(type) {
+	case string:
+		return aText
+	case []any:
+		return anArray
+	case map[string]any:
+		return anObject
+	}
+	return aScalar
 }
 
 // width is how much a value holds itself: characters, elements or members.

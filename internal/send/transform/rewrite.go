@@ -1,100 +1,209 @@
 package transform
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/grapnelhq/grapnel/internal/base/match"
 )
 
-// Parts of queries.
+// formats are the strings that gojq knows behind an @. It looks one up when it runs.
+var formats = []string{"@text", "@json", "@html", "@uri", "@urid", "@csv", "@tsv", "@sh", "@base64", "@base64d"}
 
-func call(name string, args ...*gojq.Query) *gojq.Query {
-	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: name, Args: args}}}
+// patterned are the functions that match regular expressions, with the position of their flags and
+// those that they have anyhow. Of these t says that no match is made, and s that each is replaced.
+var patterned = map[string]struct {
+	flags int
+	adds  string
+}{"test": {1, "t"}, "match": {1, ""}, "capture": {1, ""}, "scan": {1, "g"}, "splits": {1, "g"}, "split": {1, "g"}, "sub": {2, "s"}, "gsub": {2, "gs"}}
+
+// maxSteps is the size of all regular expressions of an expression together.
+const maxSteps = 5000
+
+// rewriter puts guards into a parsed expression: in front of functions by definitions that stand in
+// for them, and in front of operators, iterations, indices, formats and texts in place. Definitions
+// of the expression itself come after the former, so an expression cannot change what these call.
+type rewriter struct {
+	err      error    // the first part that is not available
+	format   error    // an unknown format, which only Check refuses
+	used     []string // the stand-ins that are called
+	patterns []pattern
+	steps    int
 }
 
-func pipe(left, right *gojq.Query) *gojq.Query {
-	return &gojq.Query{Left: left, Op: gojq.OpPipe, Right: right}
-}
-
-// bind is: value as name | body.
-func bind(value *gojq.Query, name string, body *gojq.Query) *gojq.Query {
-	return &gojq.Query{Left: value, Op: gojq.OpPipe, Patterns: []*gojq.Pattern{{Name: name}}, Right: body}
-}
-
-// single is a query as a term.
-func single(q *gojq.Query) *gojq.Term {
-	if q.Term != nil && len(q.FuncDefs) == 0 {
-		return q.Term
+func (r *rewriter) refuse(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
 	}
-	return &gojq.Term{Type: gojq.TermTypeQuery, Query: q}
 }
 
-func list(q *gojq.Query) *gojq.Query {
-	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeArray, Array: &gojq.Array{Query: q}}}
+func (r *rewriter) rewrite(q *gojq.Query) {
+	visit(reflect.ValueOf(q), func(part any) {
+		switch part := part.(type) {
+		case *gojq.FuncDef:
+			r.define(part)
+		case *gojq.Func:
+			r.call(part)
+		case *gojq.Term:
+			r.term(part)
+		case *gojq.Query:
+			r.alternatives(part.Patterns)
+			r.query(part)
+		case *gojq.Reduce:
+			r.alternatives(part.Patterns)
+		case *gojq.Foreach:
+			r.alternatives(part.Patterns)
+		case *gojq.Index:
+			if part.Start != nil && !part.IsSlice {
+				part.Start = key(part.Start)
+			}
+		case *gojq.PatternObject:
+			if part.KeyQuery != nil {
+				part.KeyQuery = key(part.KeyQuery)
+			}
+		case *gojq.String:
+			for i, q := range part.Queries { // the values in it become text
+				if q.Term == nil || q.Term.Str == nil {
+					part.Queries[i] = &gojq.Query{Term: term(pipe(q, guard("__deep")))}
+				}
+			}
+		}
+	})
+	defs := q.FuncDefs
+	q.FuncDefs = nil
+	for _, name := range library().order {
+		if slices.Contains(r.used, name) {
+			q.FuncDefs = append(q.FuncDefs, library().defs[name]...)
+		}
+	}
+	q.FuncDefs = append(q.FuncDefs, defs...)
 }
 
-func number(text string) *gojq.Query {
-	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNumber, Number: text}}
+// alternatives refuses more than one pattern, because each doubles the code that follows.
+func (r *rewriter) alternatives(patterns []*gojq.Pattern) {
+	if len(patterns) > 1 {
+		r.refuse("?// is not available here")
+	}
 }
 
-// item is .[i].
-func item(i string) *gojq.Query {
-	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIndex, Index: &gojq.Index{Start: number(i)}}}
+// define refuses a function that calls itself: the stacks of the machine would grow without a bound
+// that can be seen. Others end, because a function sees only those before it.
+func (r *rewriter) define(d *gojq.FuncDef) {
+	if d.Name[0] == '_' {
+		r.refuse("%s is not available here: a function's name begins with a letter", d.Name)
+	}
+	visit(reflect.ValueOf(d.Body), func(part any) {
+		if f, is := part.(*gojq.Func); is && f.Name == d.Name && len(f.Args) == len(d.Args) {
+			r.refuse("%s calls itself, which is not available here; use until, recurse or walk", d.Name)
+		}
+	})
 }
 
-func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
-
-// variable is a name that no expression can have: it has a space.
-func (r *rewriter) variable() string {
-	r.vars++
-	return "$ " + strconv.Itoa(r.vars)
+func (r *rewriter) call(f *gojq.Func) {
+	if f.Name[0] == '$' && f.Name != "$ENV" {
+		return
+	}
+	name := signature(f.Name, len(f.Args))
+	_, isPatterned := patterned[f.Name]
+	switch {
+	case library().defs[name] != nil:
+		r.used = append(r.used, name)
+	case isPatterned || slices.Contains(strings.Fields(free), f.Name):
+	case f.Name[0] == '_' || isBuiltin(f):
+		r.refuse("%s is not available here", f.Name)
+	}
 }
 
-// literal says whether a query is a number, a text without values inside, null, true or false.
+// isBuiltin says whether the library has a function. Other names are of the expression itself.
+func isBuiltin(f *gojq.Func) bool {
+	args := slices.Repeat([]*gojq.Query{{Term: &gojq.Term{Type: gojq.TermTypeIdentity}}}, len(f.Args))
+	_, err := gojq.Compile(call(f.Name, args...))
+	return err == nil
+}
+
+// term puts guards in front of a term and between its suffixes: before all that is looked at part
+// by part, and before what becomes text.
+func (r *rewriter) term(t *gojq.Term) {
+	head := *t
+	head.SuffixList = nil
+	before := func(guard *gojq.Query) {
+		inner := head
+		head = *term(pipe(guard, &gojq.Query{Term: &inner}))
+	}
+	switch {
+	case t.Type == gojq.TermTypeFormat:
+		if !slices.Contains(formats, t.Format) && r.format == nil {
+			r.format = fmt.Errorf("%s is no format; use one of %s", t.Format, strings.Join(formats, ", "))
+		}
+		if t.Str == nil {
+			before(guard("__deep"))
+		}
+	case t.Type == gojq.TermTypeRecurse:
+		before(guard("__deep"))
+	case t.Type == gojq.TermTypeIndex && t.Index.IsSlice:
+		before(guard("__text"))
+	case t.Type == gojq.TermTypeFunc:
+		if r.pattern(t.Func) {
+			before(guard("__match", number(len(r.patterns)-1)))
+		}
+	}
+	for _, s := range t.SuffixList {
+		inner := head
+		switch {
+		case s.Iter:
+			head = *term(pipe(&gojq.Query{Term: &inner}, guard("__wide")))
+		case s.Index != nil && s.Index.IsSlice:
+			head = *term(pipe(&gojq.Query{Term: &inner}, guard("__text")))
+		}
+		head.SuffixList = append(head.SuffixList, s)
+	}
+	*t = head
+}
+
+// key guards what stands between brackets.
+func key(q *gojq.Query) *gojq.Query {
+	if literal(q) && len(q.Term.Number) < 3 {
+		return q
+	}
+	return pipe(q, guard("__key"))
+}
+
+// literal says whether a query is a number, null, true, false or a text without values inside.
 func literal(q *gojq.Query) bool {
-	if q == nil || q.Term == nil || len(q.Term.SuffixList) > 0 || len(q.FuncDefs) > 0 {
+	t := q.Term
+	if t == nil || len(q.FuncDefs)+len(t.SuffixList) > 0 {
 		return false
 	}
-	switch q.Term.Type {
-	case gojq.TermTypeNumber, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse:
-		return true
-	case gojq.TermTypeString:
-		return q.Term.Str.Queries == nil
-	}
-	return false
+	return slices.Contains([]gojq.TermType{gojq.TermTypeNumber, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse}, t.Type) ||
+		t.Type == gojq.TermTypeString && t.Str.Queries == nil
 }
 
-func isNumeral(q *gojq.Query) bool { return literal(q) && q.Term.Type == gojq.TermTypeNumber }
+// cheap says whether an operator does no more for an operand than that is long.
+func cheap(op gojq.Operator, operand *gojq.Query) bool {
+	return literal(operand) && (operands[op] == "__same" || op != gojq.OpMul && operand.Term.Type == gojq.TermTypeNumber)
+}
 
-// operator applies an operator to two queries that are guarded already.
-func (r *rewriter) operator(op gojq.Operator, a, b *gojq.Query) *gojq.Query {
-	plain := &gojq.Query{Left: a, Op: op, Right: b}
-	switch op {
-	case gojq.OpEq, gojq.OpNe, gojq.OpLt, gojq.OpLe, gojq.OpGt, gojq.OpGe:
-		if literal(a) || literal(b) {
-			return plain
-		}
-		return operands(guardCompare, plain)
-	case gojq.OpAdd, gojq.OpSub, gojq.OpDiv, gojq.OpMod:
-		if isNumeral(a) || isNumeral(b) {
-			return plain
-		}
-		return operands(map[gojq.Operator]string{gojq.OpAdd: guardSum, gojq.OpSub: guardMinus}[op], plain)
-	case gojq.OpMul:
-		return operands(guardRepeat, plain)
-	case gojq.OpAssign:
-		v := r.variable()
-		return bind(b, v, assign(a, call(v)))
-	case gojq.OpModify:
-		return modify(a, b)
+// query puts a guard in front of an operator.
+func (r *rewriter) query(q *gojq.Query) {
+	if q.Term == nil && len(q.Patterns) == 0 {
+		defs := q.FuncDefs
+		q.FuncDefs = nil
+		*q = *r.operator(q.Op, q.Left, q.Right)
+		q.FuncDefs = append(defs, q.FuncDefs...)
 	}
-	if inner, is := updates[op]; is {
-		v := r.variable()
-		return bind(b, v, modify(a, r.operator(inner, identity(), call(v))))
-	}
-	return plain
+}
+
+// operands are the guards of operators. They return the two operands as a pair, in the order in
+// which jq evaluates them.
+var operands = map[gojq.Operator]string{
+	gojq.OpEq: "__same", gojq.OpNe: "__same", gojq.OpLt: "__same", gojq.OpLe: "__same", gojq.OpGt: "__same", gojq.OpGe: "__same",
+	gojq.OpAdd: "__sum", gojq.OpSub: "__minus", gojq.OpMul: "__repeat", gojq.OpDiv: "__both", gojq.OpMod: "__both",
 }
 
 // updates are the operators that change places, by what they do there.
@@ -103,127 +212,78 @@ var updates = map[gojq.Operator]gojq.Operator{
 	gojq.OpUpdateMod: gojq.OpMod, gojq.OpUpdateAlt: gojq.OpAlt,
 }
 
-// operands passes the operands of an operator through a guard, which returns them as a pair: in the
-// order in which jq evaluates them.
-func operands(guard string, q *gojq.Query) *gojq.Query {
-	if guard == "" {
-		guard = guardOperands
-	}
-	return pipe(call(guard, q.Left, q.Right), &gojq.Query{Left: item("0"), Op: q.Op, Right: item("1")})
-}
-
-// assign is at = value, with its places found once before. The value is a variable.
-func assign(at, value *gojq.Query) *gojq.Query {
-	guard := call(guardAssign, list(pathOf(call(placesName))), value)
-	return places(at, pipe(guard, &gojq.Query{Left: call(placesName), Op: gojq.OpAssign, Right: value}))
-}
-
-// modify is at |= value, with its places found once before.
-func modify(at, value *gojq.Query) *gojq.Query {
-	guard := call(guardWays, list(pathOf(call(placesName))))
-	return places(at, pipe(guard, &gojq.Query{Left: call(placesName), Op: gojq.OpModify, Right: pipe(value, call(guardSet))}))
-}
-
-// pathOf is path(places). Each result is a list as long as its place is deep, which is charged.
-func pathOf(places *gojq.Query) *gojq.Query { return pipe(call("path", places), call(guardEach)) }
-
-// placesName is a function that no expression can call: its name has a space.
-const placesName = " places"
-
-// places defines a function for a path that a body needs twice. Written twice, paths inside paths
-// would double the code each time.
-func places(path, body *gojq.Query) *gojq.Query {
-	body.FuncDefs = []*gojq.FuncDef{{Name: placesName, Body: path}}
-	return body
-}
-
-// call is a call of a function with its guards.
-func (r *rewriter) call(f *gojq.Func) *gojq.Query {
-	if f.Name == "$ENV" {
-		r.refuse(f.Name)
-	}
-	if f.Name[0] == '$' {
-		return call(f.Name)
-	}
-	args := r.queries(f.Args)
-	for _, is := range slices.Backward(r.scope) {
-		if is.name != f.Name || is.args != len(args) {
-			continue
+func (r *rewriter) operator(op gojq.Operator, a, b *gojq.Query) *gojq.Query {
+	if name, is := operands[op]; is {
+		if cheap(op, a) || cheap(op, b) {
+			return &gojq.Query{Left: a, Op: op, Right: b}
 		}
-		called := call(own(f.Name), args...)
-		if !is.open || is.tails[f] {
-			return called
+		return pipe(guard(name, a, b), &gojq.Query{Left: item(0), Op: op, Right: item(1)})
+	}
+	standIn := func(name string) *gojq.Query {
+		r.used = append(r.used, signature(name, 2))
+		return call(name, a, b)
+	}
+	switch inner, update := updates[op]; {
+	case update: // a op= b is: b as $value | a |= (. op $value)
+		const value = reserved + "value"
+		right := b
+		b = r.operator(inner, &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}}, call(value))
+		return &gojq.Query{Left: right, Op: gojq.OpPipe, Patterns: []*gojq.Pattern{{Name: value}}, Right: standIn("_change")}
+	case op == gojq.OpAssign:
+		return standIn("_put")
+	case op == gojq.OpModify:
+		return standIn("_change")
+	}
+	return &gojq.Query{Left: a, Op: op, Right: b}
+}
+
+// pattern is a regular expression that stands in an expression.
+type pattern struct {
+	*regexp.Regexp
+	steps  int64
+	anyhow string // its flags, and those of patterned
+}
+
+var errPattern = errors.New("a pattern and its flags must be texts that stand in the expression")
+
+// pattern says whether a function matches a regular expression, and adds that to the patterns.
+func (r *rewriter) pattern(f *gojq.Func) bool {
+	p, is := patterned[f.Name]
+	if !is || len(f.Args) == 0 || f.Name == "split" && len(f.Args) == 1 {
+		return false
+	}
+	source, err := written(f.Args[0], nil)
+	flags := ""
+	if len(f.Args) > p.flags {
+		flags, err = written(f.Args[p.flags], err)
+	}
+	for _, flag := range []struct{ letter, means string }{{"i", "(?i)"}, {"m", "(?s)"}} {
+		if strings.Contains(flags, flag.letter) {
+			source = flag.means + source
 		}
-		held := number("0")
-		is.calls = append(is.calls, held.Term)
-		return pipe(call(guardCall, held), called)
 	}
-	if p, is := patterned[f.Name]; is && (f.Name != "split" || len(args) == 2) && len(args) > 0 {
-		return r.matching(f.Name, args, p.flags, p.adds)
+	steps := 0
+	if err == nil {
+		steps, err = match.PatternSteps(source)
 	}
-	guard := guarded[f.Name]
+	if r.steps += steps; err == nil && r.steps > maxSteps {
+		err = fmt.Errorf("the patterns compile to more than %d steps together", maxSteps)
+	}
+	if err != nil {
+		r.refuse("%s: %w", f.Name, err)
+		return false
+	}
+	r.patterns = append(r.patterns, pattern{regexp.MustCompile(source), int64(steps), flags + p.adds})
+	return true
+}
+
+// written returns a text that stands in the expression; empty for null.
+func written(q *gojq.Query, err error) (string, error) {
 	switch {
-	case f.Name == "add" && len(args) == 1:
-		return pipe(list(args[0]), pipe(call(guardAdd), call("add")))
-	case f.Name == "IN" && len(args) > 0:
-		other := identity()
-		if len(args) == 2 {
-			other = args[1]
-		}
-		return call("any", r.operator(gojq.OpEq, args[0], other), identity())
-	case f.Name == "path" && len(args) == 1:
-		return pathOf(args[0])
-	case f.Name == "del" && len(args) == 1:
-		return r.guardedBy(guardDelete, "delpaths", []*gojq.Query{list(pathOf(args[0]))})
-	case f.Name == "pick" && len(args) == 1:
-		return places(args[0], pipe(call(guardPick, list(pathOf(call(placesName)))), call(f.Name, call(placesName))))
-	case f.Name == "strptime" && len(args) == 1:
-		v := r.variable()
-		return pipe(call(guardDate, args[0]), bind(item("1"), v, pipe(item("0"), call("strptime", call(v)))))
+	case !literal(q) || q.Term.Type != gojq.TermTypeString && q.Term.Type != gojq.TermTypeNull:
+		return "", errPattern
+	case q.Term.Str == nil:
+		return "", err
 	}
-	if guard == guardWide || guard == guardEach { // an argument is no value
-		if len(args) == 1 && strings.HasSuffix(f.Name, "_by") { // but the key by which it sorts
-			args[0] = pipe(args[0], call(guardDeep))
-		}
-		return pipe(call(guard), call(f.Name, args...))
-	}
-	if guard != "" {
-		return r.guardedBy(guard, f.Name, args)
-	}
-	if !slices.Contains(r.free, f.Name) {
-		r.refuse(f.Name)
-	}
-	return call(f.Name, args...)
-}
-
-// guardedBy evaluates the arguments of a function once, for its guard and for itself. The guard
-// sees the first.
-func (r *rewriter) guardedBy(guard, name string, args []*gojq.Query) *gojq.Query {
-	vars := make([]*gojq.Query, len(args))
-	for i := range args {
-		vars[i] = call(r.variable())
-	}
-	seen := slices.Clone(vars[:min(len(vars), 1)])
-	if guard == guardWays {
-		seen[0] = list(seen[0])
-	}
-	out := pipe(call(guard, seen...), call(name, vars...))
-	for i := range args {
-		out = bind(args[i], vars[i].Term.Func.Name, out)
-	}
-	return out
-}
-
-// matching is a call of a function that matches a regular expression, which is the first argument.
-func (r *rewriter) matching(name string, args []*gojq.Query, flags int, adds string) *gojq.Query {
-	pattern, flag := r.variable(), r.variable()
-	with := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNull}}
-	if len(args) > flags {
-		with, args[flags] = args[flags], call(flag)
-	}
-	regex := args[0]
-	args[0] = call(pattern)
-	text := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeString, Str: &gojq.String{Str: adds}}}
-	out := pipe(call(guardMatch, call(pattern), call(flag), text), call(name, args...))
-	return bind(with, flag, bind(regex, pattern, out))
+	return q.Term.Str.Str, err
 }

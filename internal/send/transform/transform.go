@@ -6,16 +6,14 @@
 //   - It is a function of the event alone. There is no clock, no environment, no input, no module
 //     and no file: an expression that names one of these does not compile. So each attempt gets
 //     the same body.
-//   - Functions are those of a list (allow.go). An expression with another one does not compile.
+//   - Functions are those of a list (functions.go), regular expressions stand in the expression,
+//     and no function calls itself. An expression with anything else does not compile.
 //   - Work is counted, not timed. The library asks its context, a meter, before each
 //     instruction, and an evaluation ends when Bounds.Work is used up. The work inside of one
 //     instruction is charged by a guard: a function that the expression gets in front of each
 //     operator and function whose work grows with the values that it sees (rewrite.go,
 //     guards.go). That bounds the memory of values too, because a call is charged for what it
 //     makes. A guard changes no result.
-//   - The stacks of the machine grow with calls of a function inside of itself, which have a
-//     bound of their own (Bounds.Stacks). A call that a function ends with takes nothing
-//     (tail.go).
 //   - Numbers that an expression does not calculate with keep their digits.
 //
 // It does not preserve the order of an object's members, which come out sorted, or the space
@@ -32,7 +30,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -44,33 +41,24 @@ const MaxLength = 4 << 10
 // Bounds are the limits of one evaluation; see package bounds.
 type Bounds struct {
 	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
-	Stacks int64         `bound:"4194304"  tiny:"262144"`  // bytes that calls of functions inside of themselves may leave on stacks
 	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
 	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
 }
 
 // Transform is a compiled expression. Any number of goroutines may use it.
 type Transform struct {
-	text   string
+	code   *gojq.Code
 	bounds Bounds
 	now    func() time.Time
-
-	mu   sync.Mutex
-	idle []*machine
 }
-
-// maxIdle is the number of machines that a transform keeps for later.
-const maxIdle = 4
 
 // Compile prepares an expression for use, or returns its fault.
 func Compile(text string, b Bounds, now func() time.Time) (*Transform, error) {
-	t := &Transform{text: text, bounds: b, now: now}
-	m, err := newMachine(text)
+	code, _, err := prepare(text)
 	if err != nil {
 		return nil, err
 	}
-	t.idle = []*machine{m}
-	return t, nil
+	return &Transform{code, b, now}, nil
 }
 
 // Check returns the fault of an expression that is to be saved; nil: none. It finds more than
@@ -117,55 +105,16 @@ func longNumber(v any) bool {
 
 // try evaluates once.
 func (t *Transform) try(event any) (body []byte, err error) {
-	m, err := t.take()
-	if err != nil {
-		return nil, err
-	}
 	defer func() {
 		if r := recover(); r != nil {
-			// and the machine is not used again
 			body, err = nil, errors.New("the expression cannot be evaluated")
-			return
 		}
-		t.give(m)
 	}()
-	m.meter.begin(t.bounds, t.now)
-	return m.run(event, t.bounds.Output)
+	return t.run(newMeter(t.bounds, t.now), event)
 }
 
-func (t *Transform) take() (*machine, error) {
-	t.mu.Lock()
-	if n := len(t.idle); n > 0 {
-		m := t.idle[n-1]
-		t.idle = t.idle[:n-1]
-		t.mu.Unlock()
-		return m, nil
-	}
-	t.mu.Unlock()
-	return newMachine(t.text)
-}
-
-func (t *Transform) give(m *machine) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.idle) < maxIdle && !m.meter.crowded {
-		t.idle = append(t.idle, m)
-	}
-}
-
-// machine runs one evaluation at a time: the calls inside of its code are charged to its meter.
-type machine struct {
-	code  *gojq.Code
-	meter *meter
-}
-
-func newMachine(text string) (*machine, error) {
-	m, _, err := prepare(text)
-	return m, err
-}
-
-// prepare returns a machine, and the fault of a format that the expression names.
-func prepare(text string) (m *machine, format, err error) {
+// prepare returns the code of an expression, and the fault of a format that it names.
+func prepare(text string) (code *gojq.Code, format, err error) {
 	if len(text) > MaxLength {
 		return nil, nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxLength)
 	}
@@ -173,21 +122,23 @@ func prepare(text string) (m *machine, format, err error) {
 	if err != nil {
 		return nil, nil, badSyntax(text, err)
 	}
-	r := rewriter{free: strings.Fields(free)}
-	guarded := r.all(query)
-	if query.Meta == nil && len(query.Imports) == 0 {
-		if _, err := gojq.Compile(query); err != nil { // it speaks of the text as it was written
-			return nil, nil, fmt.Errorf("does not compile: %w", err)
-		}
+	if query.Meta != nil || len(query.Imports) > 0 {
+		return nil, nil, errors.New("modules are not available here")
 	}
-	if r.err != nil {
-		return nil, nil, r.err
-	}
-	m = &machine{meter: newMeter()}
-	if m.code, err = gojq.Compile(guarded, m.meter.guards()...); err != nil {
+	if _, err := gojq.Compile(query); err != nil { // it speaks of the text as it was written
 		return nil, nil, fmt.Errorf("does not compile: %w", err)
 	}
-	return m, r.format, nil
+	if strings.Contains(strings.ReplaceAll(text, "$__loc__", ""), reserved) {
+		return nil, nil, errors.New("variables whose names begin with " + reserved + " are not available here")
+	}
+	var r rewriter
+	if r.rewrite(query); r.err != nil {
+		return nil, nil, r.err
+	}
+	if code, err = gojq.Compile(query, append(guards(r.patterns), gojq.WithVariables([]string{meterName}))...); err != nil {
+		return nil, nil, fmt.Errorf("does not compile: %w", err)
+	}
+	return code, r.format, nil
 }
 
 // badSyntax says where in a text the parser gave up, in characters from 1.
@@ -202,29 +153,30 @@ func badSyntax(text string, err error) error {
 	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
-// run returns the one result as JSON of at most most bytes.
-func (m *machine) run(event any, most int) ([]byte, error) {
-	results := m.code.RunWithContext(m.meter, event)
+// run returns the one result as JSON of at most Bounds.Output bytes.
+func (t *Transform) run(m *meter, event any) ([]byte, error) {
+	most := t.bounds.Output
+	results := t.code.RunWithContext(m, event, m)
 	result, found := results.Next()
 	if err, failed := result.(error); failed {
-		return nil, m.meter.reason(err)
+		return nil, m.reason(err)
 	}
 	if !found {
-		return nil, m.meter.reason(errNothing)
+		return nil, m.reason(errNothing)
 	}
 	switch another, more := results.Next(); {
-	case m.meter.ended != nil:
-		return nil, m.meter.ended
+	case m.ended != nil:
+		return nil, m.ended
 	case more:
 		if err, failed := another.(error); failed {
-			return nil, m.meter.reason(err)
+			return nil, m.reason(err)
 		}
 		return nil, errSeveral
 	}
 	// A value may contain another one many times, so its size in memory does not bound its size as
 	// text.
-	if size := m.meter.size(result); m.meter.ended != nil || size > nodeSize*int64(most) {
-		return nil, cmp.Or(m.meter.ended, errOutput(most))
+	if size := m.size(result); m.ended != nil || size > nodeSize*int64(most) {
+		return nil, cmp.Or(m.ended, errOutput(most))
 	}
 	body, err := gojq.Marshal(result)
 	if err != nil {

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -93,8 +94,14 @@ func TestBadExpressions(t *testing.T) {
 		`halt_error`: "halt_error is not available", `builtins`: "builtins is not available", `"x" | modulemeta`: "not available",
 		`@sh "\(now)"`:  "now is not available",
 		`def f: now; f`: "now is not available", `import "a" as a; .`: "modules", `include "a"; .`: "modules", `import "a" as $a; .`: "modules",
-		`get_search_list`:       "not defined",
-		`. as [$a] ?// $a | $a`: "?// is not available", `$__prog_args`: "not defined", `getpath(["a"]) | input_line_number`: "not defined",
+		`get_search_list`: "not defined", `"2026" | strptime("%Y")`: "strptime is not available", `getpath(["a"])`: "getpath is not available",
+		`_add(1; 2)`: "_add is not available", `def _f: 1; _f`: "_f is not available", `1 as $__meter | $__meter`: "not available",
+		`def halt: 1; halt`:             "halt is not available",
+		`.data | test("^(a{980})\(.)")`: "test: a pattern and its flags must be texts that stand in the expression",
+		`.type | gsub(.id; "x")`:        "gsub: a pattern", `.type | test("a"; .id)`: "test: a pattern", `.type | test(["a", "i"])`: "test: a pattern",
+		`.type | test("(")`: "missing closing )", `.type | test("(a{30}){30}b{200}")`: "more than 1000",
+		strings.Repeat(`test("(a{30}){30}"),`, 6) + `1`: "more than 5000 steps together",
+		`. as [$a] ?// $a | $a`:                         "?// is not available", `$__prog_args`: "not defined", `getpath(["a"]) | input_line_number`: "not defined",
 	} {
 		_, err := Compile(text, bounds.Fill(Bounds{}), time.Now)
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -306,7 +313,7 @@ func fat() []byte {
 }
 
 // tight is a fifth of the default work, so that each expression ends in a fifth of the time.
-var tight = Bounds{Work: 10_000_000, Stacks: 4 << 20, Output: 1 << 20, Time: 100 * time.Millisecond}
+var tight = Bounds{Work: 10_000_000, Output: 1 << 20, Time: 100 * time.Millisecond}
 
 // mostMade is the largest memory, garbage included, that the two tries of an expression may
 // allocate.
@@ -321,6 +328,10 @@ func TestHostileExpressions(t *testing.T) {
 		tr, err := Compile(text, tight, time.Now)
 		if err != nil {
 			refused++
+			if says := err.Error(); !strings.Contains(says, "not available here") && !strings.Contains(says, "must be texts that stand in the expression") && !strings.Contains(says, "not defined") &&
+				!strings.Contains(says, "the pattern compiles to") && !strings.Contains(says, "invalid repeat count") {
+				t.Errorf("%s is refused without a clear sentence: %v", text, err)
+			}
 			continue
 		}
 		var before, after runtime.MemStats
@@ -341,7 +352,7 @@ func TestHostileExpressions(t *testing.T) {
 			t.Errorf("%s gives nothing", text)
 		}
 	}
-	if refused > len(hostile)/10 {
+	if t.Logf("%d of %d are refused", refused, len(hostile)); refused > len(hostile)/4 {
 		t.Errorf("%d of %d do not compile", refused, len(hostile))
 	}
 }
@@ -349,8 +360,7 @@ func TestHostileExpressions(t *testing.T) {
 // TestLongNumbersAreWork: reading a number of many digits takes long, in whatever call it is read.
 func TestLongNumbersAreWork(t *testing.T) {
 	event := []byte(`{"n":` + strings.Repeat("9", 100_000) + `,"zero":0.` + strings.Repeat("0", 100_000) + `}`)
-	for _, text := range []string{`.n + .n`, `[.n, .n] | add`, `{a: .n, b: .n} | add`, `[.zero, .zero] as $path | null | getpath($path)`,
-		`[.zero] as $path | [] | setpath($path; 1)`, `.zero as $n | [range(100)] | .[$n:] | length`, `[.zero, 1] | min`, `.zero | floor`} {
+	for _, text := range []string{`.n + .n`, `[.n, .n] | add`, `{a: .n, b: .n} | add`, `null | .[.zero]`, `[] | .[.zero] = 1`, `.zero as $n | [range(100)] | .[$n:] | length`, `[.zero, 1] | min`, `.zero | floor`} {
 		if body, err := compile(t, text).Apply(event); !errors.Is(err, errWork) {
 			t.Errorf("%s is %.60s, %v; want %v", text, body, err, errWork)
 		}
@@ -362,13 +372,17 @@ func TestLongNumbersAreWork(t *testing.T) {
 func TestWorkIsTheSameEachTime(t *testing.T) {
 	event := fat()
 	tr := compile(t, `.data.members |= with_entries(.value += 1) | .data.text |= ascii_upcase | del(.data.deep)`)
-	m := tr.idle[0]
 	var used []int64
 	for range 3 {
-		if _, err := tr.Apply(event); err != nil {
+		m := newMeter(tr.bounds, time.Now)
+		var all any
+		if err := json.Unmarshal(event, &all); err != nil {
 			t.Fatal(err)
 		}
-		used = append(used, m.meter.left)
+		if _, err := tr.run(m, all); err != nil {
+			t.Fatal(err)
+		}
+		used = append(used, m.left)
 	}
 	if used[0] != used[1] || used[1] != used[2] {
 		t.Errorf("left are %v", used)
@@ -381,10 +395,9 @@ func TestTheMachinesZoneHasNoEffect(t *testing.T) {
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("JST", 9*60*60)} {
 		time.Local = zone
 		for text, want := range map[string]string{
-			`"2026-01-02 03:04 JST" | strptime("%Y-%m-%d %H:%M %Z") | mktime`: `1767323040`,
-			`"2026-01-02 03:04 +0900" | strptime("%Y-%m-%d %H:%M %z")`:        `[2026,0,1,18,4,0,4,0]`,
-			`"2026-01-02T03:04:05.5" | strptime("%Y-%m-%dT%H:%M:%S.%f")`:      `[2026,0,2,3,4,5.5,5,1]`,
-			`"2026" | strptime("%m")`:                                         `cannot parse "%m"`, `1 | strptime("%m")`: "number (1)", `"1" | strptime(1)`: `string ("1")`,
+			`"2026-01-02T03:04:05+0900" | fromdate`: `1767290645`, `"2026-01-02T03:04:05Z" | fromdateiso8601`: `1767323045`,
+			`1767323045 | todate`: `"2026-01-02T03:04:05Z"`, `1767323045 | gmtime | mktime`: `1767323045`, `1767323045 | strftime("%H %Z")`: `"03 UTC"`,
+			`1767323045 | gmtime | strftime("%H %Z")`: `"03 UTC"`, `"2026-01-02T03:04:05JST" | fromdate`: `cannot parse`,
 		} {
 			got, err := compile(t, text).Apply([]byte(invoice))
 			if string(got) != want && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -392,26 +405,6 @@ func TestTheMachinesZoneHasNoEffect(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestPatternsOfEventsAreForgotten: an expression may take its patterns from events, and the memory
-// of those that are kept for later events is bounded.
-func TestPatternsOfEventsAreForgotten(t *testing.T) {
-	tr := compile(t, `.data | test("^(a{980})\(.)")`)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for i := range 60 {
-		if body, err := tr.Apply(fmt.Appendf(nil, `{"data":"%d"}`, i)); err != nil || string(body) != "false" {
-			t.Fatalf("%s, %v", body, err)
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
-		t.Errorf("%d MiB are kept", kept>>20)
-	}
-	runtime.KeepAlive(tr)
 }
 
 // TestManyAtOnce: concurrent evaluations share only a transform.
