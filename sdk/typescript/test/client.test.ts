@@ -70,7 +70,9 @@ test("when a request is repeated", async (t) => {
       assert.equal(seen.length, one.tries);
       if (one.rests) {
         assert.equal(rests.length, one.rests.length);
-        one.rests.forEach(([least, most], n) => assert.ok(least <= rests[n]! && rests[n]! <= most, `${rests[n]} is not from ${least} to ${most}`));
+        one.rests.forEach(([least, most], n) =>
+          assert.ok(least <= rests[n]! && rests[n]! <= most, `${rests[n]} is not from ${least} to ${most}`),
+        );
       }
       assert.equal((await all(client.events.list({ type }))).length, one.stored);
     });
@@ -79,8 +81,16 @@ test("when a request is repeated", async (t) => {
 
 test("a key shows in no error, and not in the client", () => {
   assert.ok(!inspect(client, { depth: 9, showHidden: true }).includes(KEY));
-  for (const options of [{ key: `${KEY}\n` }, { server: `http://${KEY}@127.0.0.1` }, { server: `http://user:${KEY}@127.0.0.1` }, { server: KEY }]) {
-    assert.throws(() => new Client(options), (error: Error) => error instanceof TypeError && !inspect(error).includes(KEY));
+  for (const options of [
+    { key: `${KEY}\n` },
+    { server: `http://${KEY}@127.0.0.1` },
+    { server: `http://user:${KEY}@127.0.0.1` },
+    { server: KEY },
+  ]) {
+    assert.throws(
+      () => new Client(options),
+      (error: Error) => error instanceof TypeError && !inspect(error).includes(KEY),
+    );
   }
 });
 
@@ -119,7 +129,11 @@ test("from publishing to a replay", async () => {
     if (accepts) got.push(`${request.headers["webhook-id"]} ${JSON.parse(body.toString()).data}`);
     response.writeHead(accepts ? 204 : 400).end();
   });
-  const endpoint = await client.endpoints.create({ url: sink, event_types: ["story.*"], policy: { schedule: { mode: "since_previous", delays: ["0s"] }, classify: { "400": "fail" } } });
+  const endpoint = await client.endpoints.create({
+    url: sink,
+    event_types: ["story.*"],
+    policy: { schedule: { mode: "since_previous", delays: ["0s"] }, classify: { "400": "fail" } },
+  });
   assert.match(endpoint.secret!, /^whsec_/);
 
   const first = await client.publish({ type: "story.one", data: 1, id: "evt_story" });
@@ -129,7 +143,11 @@ test("from publishing to a replay", async () => {
   assert.deepEqual(got, ["evt_story 1"]);
 
   accepts = false;
-  const results = await client.publishBatch([{ type: "story.two", data: 2 }, { type: "not a type", data: 0 }, { type: "story.two", data: 3 }]);
+  const results = await client.publishBatch([
+    { type: "story.two", data: 2 },
+    { type: "not a type", data: 0 },
+    { type: "story.two", data: 3 },
+  ]);
   assert.ok(results[1] instanceof ApiError && results[1].fields[0]?.pointer === "/events/1/type");
   const dead = () => all(client.deadLetters.list({ endpoint: endpoint.id, limit: 1 })); // two pages
   await until(async () => (await dead()).length === 2);
@@ -159,7 +177,10 @@ test("from publishing to a replay", async () => {
   assert.match((await client.portalLinks.create("default", { expires_in: "5m" })).url, /#/);
   await client.portalLinks.revoke("default");
   await client.endpoints.delete(endpoint.id, "the story ends");
-  await assert.rejects(client.endpoints.get(endpoint.id), (error) => error instanceof ApiError && error.code === "not_found" && error.requestId.startsWith("req_"));
+  await assert.rejects(
+    client.endpoints.get(endpoint.id),
+    (error) => error instanceof ApiError && error.code === "not_found" && error.requestId.startsWith("req_"),
+  );
 });
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -16,7 +16,9 @@ const body = '{ "type": "invoice.paid",  "data": {"amount": 10.50} }';
 
 function signed(id: string, text = body): RequestInit & { headers: Record<string, string> } {
   const stamp = String(Math.floor(Date.now() / 1000));
-  const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64")).update(`${id}.${stamp}.${text}`).digest("base64");
+  const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64"))
+    .update(`${id}.${stamp}.${text}`)
+    .digest("base64");
   const headers = { "webhook-id": id, "webhook-timestamp": stamp, "webhook-signature": `v1,${mac}`, "content-type": "application/json" };
   return { method: "POST", body: text, headers };
 }
@@ -68,7 +70,10 @@ async function saysWayOut(t: { mock: any }, answer: () => Promise<Response>, way
 
 test("node:http", () => serving(createServer(nodeHandler(hooks())), receives));
 
-for (const [name, express] of [["express 5", express5], ["express 4", express4]] as const) {
+for (const [name, express] of [
+  ["express 5", express5],
+  ["express 4", express4],
+] as const) {
   test(name, async () => {
     const app = express();
     expressHooks(app, "/hooks", hooks());
@@ -104,7 +109,9 @@ for (const [name, express] of [["express 5", express5], ["express 4", express4]]
     app.use(express.json());
     assert.throws(() => expressHooks(app, "/hooks", hooks()), /\/hooks: jsonParser runs before it .*Call expressHooks before/);
     app.post("/hooks", nodeHandler(hooks()));
-    await serving(createServer(app), (base) => saysWayOut(t, () => fetch(`${base}/hooks`, signed("e1")), /before app\.use\(express\.json\(\)\)/));
+    await serving(createServer(app), (base) =>
+      saysWayOut(t, () => fetch(`${base}/hooks`, signed("e1")), /before app\.use\(express\.json\(\)\)/),
+    );
   });
 }
 
@@ -144,7 +151,13 @@ test("nest", async (t) => {
   class WithHook {}
   Module({ controllers: [Hook] })(WithHook);
 
-  const running = async (module: any, options: object, before: (app: any) => unknown, run: (base: string) => Promise<void>, adapter?: any) => {
+  const running = async (
+    module: any,
+    options: object,
+    before: (app: any) => unknown,
+    run: (base: string) => Promise<void>,
+    adapter?: any,
+  ) => {
     const app = await NestFactory.create(module, ...(adapter ? [adapter] : []), { logger: false, ...options });
     try {
       await before(app);
@@ -158,10 +171,20 @@ test("nest", async (t) => {
   await running(Empty, {}, (app) => nestHooks(app, "/hooks", hooks()), receives);
   const { FastifyAdapter } = await import("@nestjs/platform-fastify");
   await running(Empty, {}, (app) => nestHooks(app, "/hooks", hooks()), receives, new FastifyAdapter());
-  await running(WithHook, { rawBody: true }, () => {}, async (base) => {
-    assert.equal((await fetch(`${base}/hooks`, signed("e1"))).status, 200);
-  });
-  await running(WithHook, {}, () => {}, (base) => saysWayOut(t, () => fetch(`${base}/hooks`, signed("e1")), /in Nest set rawBody: true/));
+  await running(
+    WithHook,
+    { rawBody: true },
+    () => {},
+    async (base) => {
+      assert.equal((await fetch(`${base}/hooks`, signed("e1"))).status, 200);
+    },
+  );
+  await running(
+    WithHook,
+    {},
+    () => {},
+    (base) => saysWayOut(t, () => fetch(`${base}/hooks`, signed("e1")), /in Nest set rawBody: true/),
+  );
 });
 
 test("hono, and every server of Web Requests", async (t) => {

@@ -21,10 +21,14 @@ export async function serve(): Promise<string> {
   const dir = mkdtempSync(join(tmpdir(), "grapnel-client-"));
   const build = ["build", "-trimpath", "-gcflags=all=-dwarf=false", "-o", join(dir, "grapnel"), "./cmd/grapnel"];
   execFileSync("go", build, { cwd: resolve(sdk, ".."), env: { ...process.env, CGO_ENABLED: "0" }, stdio: "inherit" });
-  const server = spawn(join(dir, "grapnel"), ["serve", "--listen", "127.0.0.1:0", "--store", `sqlite:${dir}/grapnel.db`, "--egress-allow", "127.0.0.0/8"], {
-    env: { ...process.env, GRAPNEL_ADMIN_KEY: KEY },
-    stdio: ["ignore", "pipe", "ignore"],
-  });
+  const server = spawn(
+    join(dir, "grapnel"),
+    ["serve", "--listen", "127.0.0.1:0", "--store", `sqlite:${dir}/grapnel.db`, "--egress-allow", "127.0.0.0/8"],
+    {
+      env: { ...process.env, GRAPNEL_ADMIN_KEY: KEY },
+      stdio: ["ignore", "pipe", "ignore"],
+    },
+  );
   ends.push(async () => {
     await new Promise((done) => (server.once("exit", done), server.kill("SIGKILL")));
     rmSync(dir, { recursive: true });
@@ -57,13 +61,17 @@ export async function proxy(server: string, fault: (seen: Seen) => Fault | undef
       return response.end(typeof what.body === "object" ? JSON.stringify(what.body) : (what.body as string | undefined));
     }
     if (what === "cut-before") return response.destroy();
-    const passed = http.request(server + request.url, { method: request.method, headers: request.headers, agent: false }, async (answer) => {
-      const parts: Buffer[] = [];
-      for await (const part of answer) parts.push(part as Buffer);
-      if (what === "cut-after") return response.destroy();
-      const { connection: _, "transfer-encoding": __, ...headers } = answer.headers;
-      response.writeHead(answer.statusCode!, headers).end(Buffer.concat(parts));
-    });
+    const passed = http.request(
+      server + request.url,
+      { method: request.method, headers: request.headers, agent: false },
+      async (answer) => {
+        const parts: Buffer[] = [];
+        for await (const part of answer) parts.push(part as Buffer);
+        if (what === "cut-after") return response.destroy();
+        const { connection: _, "transfer-encoding": __, ...headers } = answer.headers;
+        response.writeHead(answer.statusCode!, headers).end(Buffer.concat(parts));
+      },
+    );
     passed.on("error", () => response.destroy());
     response.on("close", () => passed.destroy());
     passed.end(body);
@@ -72,7 +80,9 @@ export async function proxy(server: string, fault: (seen: Seen) => Fault | undef
 }
 
 /** A server on loopback that ends with the tests. */
-export async function listen(handle: (request: http.IncomingMessage, body: Buffer, response: http.ServerResponse) => unknown): Promise<string> {
+export async function listen(
+  handle: (request: http.IncomingMessage, body: Buffer, response: http.ServerResponse) => unknown,
+): Promise<string> {
   const server = http.createServer(async (request, response) => {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);

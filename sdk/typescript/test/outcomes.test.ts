@@ -10,7 +10,9 @@ test("outcomes.json", async (t) => {
   for (const { name, given, want } of cases("outcomes.json")) {
     await t.test(name, async () => {
       const response: Response = responseOf(answer(given.outcome, given.retry_after_ms, given.reason));
-      const headers = Object.fromEntries([...response.headers].filter(([n]) => Object.keys(want.headers).some((w) => w.toLowerCase() === n)));
+      const headers = Object.fromEntries(
+        [...response.headers].filter(([n]) => Object.keys(want.headers).some((w) => w.toLowerCase() === n)),
+      );
       const wanted = Object.fromEntries(Object.entries(want.headers).map(([n, v]) => [n.toLowerCase(), v]));
       assert.deepEqual({ status: response.status, headers, body: await response.json() }, { ...want, headers: wanted });
       assert.equal(response.headers.has("retry-after"), "retry-after" in wanted);
@@ -36,7 +38,8 @@ function errorOf(given: any): unknown {
   }
   if (given.timeout) return new DOMException("m", "TimeoutError");
   if (given.cancelled) return new DOMException("m", "AbortError");
-  const code = given.network && { refused: "ECONNREFUSED", reset: "ECONNRESET", dns: "ENOTFOUND", eof: "UND_ERR_SOCKET" }[given.network as "eof"];
+  const code =
+    given.network && { refused: "ECONNREFUSED", reset: "ECONNRESET", dns: "ENOTFOUND", eof: "UND_ERR_SOCKET" }[given.network as "eof"];
   if (code) return new TypeError("fetch failed", { cause: Object.assign(new Error("m"), { code }) });
   if (given.json === "syntax") {
     try {

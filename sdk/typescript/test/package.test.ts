@@ -17,9 +17,12 @@ test("the package is sound, and its first program charges once", async () => {
   const server = await postgres();
   const client = new pg.Client({ connectionString: server.url });
   try {
-    const tool = (name: string, ...args: string[]) => execFileSync(`${root}/node_modules/.bin/${name}`, args, { cwd: root, encoding: "utf8" });
+    const tool = (name: string, ...args: string[]) =>
+      execFileSync(`${root}/node_modules/.bin/${name}`, args, { cwd: root, encoding: "utf8" });
     assert.match(tool("publint", "--strict"), /All good/);
-    const [{ filename }] = JSON.parse(execFileSync("npm", ["pack", "--json", "--pack-destination", dir], { cwd: root, encoding: "utf8" })) as [{ filename: string }];
+    const [{ filename }] = JSON.parse(
+      execFileSync("npm", ["pack", "--json", "--pack-destination", dir], { cwd: root, encoding: "utf8" }),
+    ) as [{ filename: string }];
     tool("attw", join(dir, filename), "--profile", "esm-only"); // throws if it finds a problem
     mkdirSync(join(dir, "node_modules"));
     execFileSync("tar", ["-xzf", filename], { cwd: dir });
@@ -28,7 +31,10 @@ test("the package is sound, and its first program charges once", async () => {
 
     const readme = readFileSync(join(dir, "package", "README.md"), "utf8");
     const program = /## Receiving webhooks\n\n```js\n([^]*?)```/.exec(readme)![1]!;
-    writeFileSync(join(dir, "receiver.mjs"), program.replace(".listen(process.env.PORT)", `.listen(0, "127.0.0.1", function () { console.log(this.address().port); })`));
+    writeFileSync(
+      join(dir, "receiver.mjs"),
+      program.replace(".listen(process.env.PORT)", `.listen(0, "127.0.0.1", function () { console.log(this.address().port); })`),
+    );
     await client.connect();
     await client.query("create table payments(event text, amount numeric)");
     const env = { ...process.env, DATABASE_URL: server.url, WEBHOOK_SECRET: secret };
@@ -36,10 +42,13 @@ test("the package is sound, and its first program charges once", async () => {
     try {
       const port = await new Promise<string>((done) => receiver.stdout.once("data", (text: Buffer) => done(String(text).trim())));
       const [body, stamp] = ['{"type":"invoice.paid","data":{"amount":500}}', String(Math.floor(Date.now() / 1000))];
-      const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64")).update(`evt_1.${stamp}.${body}`).digest("base64");
+      const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64"))
+        .update(`evt_1.${stamp}.${body}`)
+        .digest("base64");
       const headers = { "webhook-id": "evt_1", "webhook-timestamp": stamp, "webhook-signature": `v1,${mac}` };
       const answers = [];
-      for (let i = 0; i < 2; i++) answers.push((await fetch(`http://127.0.0.1:${port}`, { method: "POST", body, headers })).headers.get("webhook-outcome"));
+      for (let i = 0; i < 2; i++)
+        answers.push((await fetch(`http://127.0.0.1:${port}`, { method: "POST", body, headers })).headers.get("webhook-outcome"));
       assert.deepEqual(answers, ["processed", "duplicate"]);
       assert.equal((await client.query("select * from payments")).rows.length, 1);
     } finally {

@@ -17,7 +17,8 @@ storeSuite(async () => {
   return { ...world, close };
 });
 
-test("postgres: a claim restores the handler's own time to wait for locks, from no row and from one that is no longer retained", async () => {
+// From no row, and from one that is no longer retained.
+test("postgres: a claim restores the handler's own time to wait for locks", async () => {
   const server = await postgres();
   const world = await open("postgres", `${server.url}&options=-c%20lock_timeout%3D17s`);
   try {
@@ -57,12 +58,25 @@ test("postgres: a pooler without prepared statements costs one claim a second at
     const [name] = await names();
     assert.match(name!, /^webhook_[0-9a-f]{16}$/);
     await pool.query("deallocate all"); // the package pg does not see it
-    assert.deepEqual([await missing("e2"), await missing("e2"), await missing("e3")], [["200 processed", 2], ["200 duplicate", 2], ["200 processed", 3]]);
+    assert.deepEqual(
+      [await missing("e2"), await missing("e2"), await missing("e3")],
+      [
+        ["200 processed", 2],
+        ["200 duplicate", 2],
+        ["200 processed", 3],
+      ],
+    );
     const client = await pool.connect();
     client.release(true); // the next connection has no statement yet
     await pool.query(`prepare ${name} as select 1`);
     const taken = await run();
-    assert.deepEqual([await taken("e1"), await taken("e2")], [["200 processed", 1], ["200 processed", 2]]);
+    assert.deepEqual(
+      [await taken("e1"), await taken("e2")],
+      [
+        ["200 processed", 1],
+        ["200 processed", 2],
+      ],
+    );
     assert.deepEqual(await names(), [name]);
   } finally {
     await pool.end();

@@ -15,13 +15,18 @@ test("the programs of the README's part about the API run", async () => {
   const run = (n: number) => {
     const path = `${sdk}/typescript/dist-test/readme-${n}.mjs`;
     writeFileSync(path, programs[n]!);
-    const program = spawn(process.execPath, [path], { env: { ...process.env, GRAPNEL_SERVER: server, GRAPNEL_KEY: KEY }, stdio: ["ignore", "pipe", "inherit"] });
+    const program = spawn(process.execPath, [path], {
+      env: { ...process.env, GRAPNEL_SERVER: server, GRAPNEL_KEY: KEY },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     let said = "";
     program.stdout.on("data", (more: Buffer) => {
       said += more;
       if (n === 1) program.kill("SIGTERM");
     });
-    return new Promise<string>((done, failed) => program.once("close", (code) => (code === 0 ? done(said) : failed(new Error(`ended with ${code}`)))));
+    return new Promise<string>((done, failed) =>
+      program.once("close", (code) => (code === 0 ? done(said) : failed(new Error(`ended with ${code}`)))),
+    );
   };
 
   const refusing = await listen((_request, _body, response) => response.writeHead(400).end());

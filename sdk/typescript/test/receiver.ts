@@ -1,8 +1,18 @@
 // The test receiver of sdk/README.md: torture, kills and measurements start it by its environment.
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import {
-  createReceiver, nodeHandler, permanent, Refused, retryable, stale, StateMachine, timestampGate, versionGate, Verifier,
-  type Hooks, type Queryable,
+  createReceiver,
+  nodeHandler,
+  permanent,
+  Refused,
+  retryable,
+  stale,
+  StateMachine,
+  timestampGate,
+  versionGate,
+  Verifier,
+  type Hooks,
+  type Queryable,
 } from "grapnel/receive";
 import { Delivery } from "../dist/receive/delivery.js";
 import { open, type World } from "./worlds.js";
@@ -61,11 +71,16 @@ async function effect(d: Delivery, tx: Queryable, key: string | null): Promise<v
     else if (status !== undefined) result = await machine.apply(tx, { ...row, set: { event: d.id, amount } }, "status", status);
     if (result === "dead_letter" || result === "refused" || result === "rejected") throw permanent(`the gate says ${result}`);
     // An effect that a crash interrupted finds its own version.
-    const own = result === "equal" && (await tx.query("select 1 from invoices where invoice = $1 and event = $2", [invoice, d.id])).rows.length > 0;
+    const own =
+      result === "equal" && (await tx.query("select 1 from invoices where invoice = $1 and event = $2", [invoice, d.id])).rows.length > 0;
     if (result !== "applied" && !own) throw stale();
   }
   await tx.query("insert into ledger(event, source, invoice, amount, idempotency_key) values ($1, $2, $3, $4, $5) on conflict do nothing", [
-    d.id, d.source, invoice, amount, key,
+    d.id,
+    d.source,
+    invoice,
+    amount,
+    key,
   ]);
 }
 

@@ -10,7 +10,7 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** Runs a server until its own input ends, which it does with this process; then removes the directory. A shell has its jobs ignore QUIT. */
+/** Runs a server until its own input ends, which it does with this process; then removes the directory. Jobs of a shell ignore QUIT. */
 const guard = `dir=$1; shift; "$@" >"$dir/log" 2>&1 & server=$!; read -r _; kill -TERM $server; wait $server; rm -rf "$dir"`;
 
 type Identity = { uid?: number; gid?: number };

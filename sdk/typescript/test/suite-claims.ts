@@ -51,7 +51,10 @@ export async function claims(t: TestContext, world: World, letters: boolean): Pr
     const hooks = receiver(world).claim((d) => {
       throw d.id === "old" ? stale() : gone();
     });
-    assert.deepEqual([await send(hooks, "old"), await send(hooks, "old"), await send(hooks, "any")], ["200 stale", "200 duplicate", "410 gone"]);
+    assert.deepEqual(
+      [await send(hooks, "old"), await send(hooks, "old"), await send(hooks, "any")],
+      ["200 stale", "200 duplicate", "410 gone"],
+    );
   });
 
   await t.test("claim: another body under a key is a conflict", async () => {

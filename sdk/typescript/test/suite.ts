@@ -45,7 +45,15 @@ async function windows(t: TestContext, { store }: World, forgets: boolean): Prom
       const bids = new Map<string, Bid>();
       const results: unknown[] = [];
       for (const { op, at_ms: now, by } of given.steps) {
-        const bid = { source, key: "k", owner: `${by}-${results.length}`, bodyHash: "h", now, leaseUntil: now + given.lease_ms, keepUntil: now + given.window_ms };
+        const bid = {
+          source,
+          key: "k",
+          owner: `${by}-${results.length}`,
+          bodyHash: "h",
+          now,
+          leaseUntil: now + given.lease_ms,
+          keepUntil: now + given.window_ms,
+        };
         if (op === "claim" || op === "replay") {
           const mine = { ...bid, replay: op === "replay" };
           const row = await store.claim(mine);
@@ -81,7 +89,13 @@ async function gates(t: TestContext, world: World): Promise<void> {
           await world.effects((tx) => {
             if (given.gate === "version") return versionGate(tx, row, "version", version);
             if (given.gate === "timestamp")
-              return timestampGate(tx, row, { time: "time_ns", event: "event" }, { time: e.time, id: e.event }, { skew: given.skew_ms / 1000, now: Date.parse(given.now) });
+              return timestampGate(
+                tx,
+                row,
+                { time: "time_ns", event: "event" },
+                { time: e.time, id: e.event },
+                { skew: given.skew_ms / 1000, now: Date.parse(given.now) },
+              );
             if (given.gate === "state") return machine().apply(tx, row, "state", e.state);
             return gapGate(tx, row, "version", version, { firstAt: e.first_ms, maxWait: given.max_wait_ms / 1000, now: e.at_ms });
           }),
@@ -92,7 +106,10 @@ async function gates(t: TestContext, world: World): Promise<void> {
       const casts = columns.map((c) => `cast(${c} as text) as ${c}`).join(", ");
       const { rows } = await world.effects((tx) => tx.query(`select ${casts || "1"} from gated where id = $1`, [name]));
       const none = want.row === null || Object.values(want.row).every((v) => v === null);
-      assert.deepEqual(rows.map((r) => ({ ...r })), none ? [] : [Object.fromEntries(Object.entries(want.row).map(([c, v]) => [c, String(v)]))]);
+      assert.deepEqual(
+        rows.map((r) => ({ ...r })),
+        none ? [] : [Object.fromEntries(Object.entries(want.row).map(([c, v]) => [c, String(v)]))],
+      );
     });
   }
   await t.test("a time has nanoseconds", () => assert.equal(nanoseconds("2026-09-21T14:13:20.000000001Z"), 1790000000000000001n));

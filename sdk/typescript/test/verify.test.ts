@@ -18,7 +18,12 @@ for (const file of ["signatures.json", "providers.json"]) {
     for (const { name, given, want } of cases(file)) {
       await t.test(name, () => {
         const body = bytes(given);
-        const request = { method: given.method ?? "POST", url: given.url ?? "https://hooks.example.com/", headers: new Headers(given.headers), body };
+        const request = {
+          method: given.method ?? "POST",
+          url: given.url ?? "https://hooks.example.com/",
+          headers: new Headers(given.headers),
+          body,
+        };
         let got: { outcome: string; id?: string };
         try {
           const wantsId = want.id !== undefined;
@@ -90,9 +95,13 @@ test("idempotency.json", async (t) => {
 });
 
 test("faults of a source are said by the constructor, without the secret", () => {
-  const make = (more: Partial<Source>) => () => new Verifier({ name: "acme", secrets: ["whsec_YS1zZWNyZXQtb2YtdHdlbnR5LWZvdXIh"], ...more });
+  const make = (more: Partial<Source>) => () =>
+    new Verifier({ name: "acme", secrets: ["whsec_YS1zZWNyZXQtb2YtdHdlbnR5LWZvdXIh"], ...more });
   assert.throws(make({ secrets: [] }), /source\.secrets: give 1 to 10/);
-  assert.throws(make({ secrets: ["whsec_not base64!"] }), (e: Error) => /secrets\[0\] is not base64/.test(e.message) && !e.message.includes("not base64!"));
+  assert.throws(
+    make({ secrets: ["whsec_not base64!"] }),
+    (e: Error) => /secrets\[0\] is not base64/.test(e.message) && !e.message.includes("not base64!"),
+  );
   assert.throws(make({ secrets: ["whsk_YS1zZWNyZXQtb2YtdHdlbnR5LWZvdXIh"] }), /private key/);
   assert.throws(make({ scheme: "fax" as never }), /use one of adyen, /);
   assert.throws(make({ header: "x-signature" }), /the scheme standard has no such setting/);

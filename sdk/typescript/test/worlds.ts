@@ -4,7 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import pg from "pg";
-import { memoryStore, pgStore, redisStore, sqliteStore, SqliteTransaction, type InboxStore, type Queryable, type Store, type TransactionStore } from "grapnel/receive";
+import {
+  memoryStore,
+  pgStore,
+  redisStore,
+  sqliteStore,
+  SqliteTransaction,
+  type InboxStore,
+  type Queryable,
+  type Store,
+  type TransactionStore,
+} from "grapnel/receive";
 
 export interface World {
   store: Store & TransactionStore<any> & InboxStore;
@@ -14,7 +24,8 @@ export interface World {
 }
 
 const effectTables = [
-  "create table if not exists ledger(event text not null, source text not null, invoice text not null, amount text not null, idempotency_key text unique)",
+  `create table if not exists ledger(event text not null, source text not null, invoice text not null, amount text not null,
+    idempotency_key text unique)`,
   `create table if not exists invoices(invoice text primary key, version bigint not null default 0, status text not null default '',
     at bigint not null default 0, at_event text not null default '', event text not null default '', amount text not null default '')`,
   "create table if not exists seen(id text primary key)",

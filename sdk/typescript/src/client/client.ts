@@ -52,7 +52,11 @@ export class Client {
   }
 
   /** Calls any route of the API: call("GET", "/v1/issues/{id}", { path: { id } }). */
-  async call<M extends Method, P extends Paths<M>>(method: M, path: P, ...[input]: Needed<Input<Operation<M, P>>>): Promise<Result<Operation<M, P>>> {
+  async call<M extends Method, P extends Paths<M>>(
+    method: M,
+    path: P,
+    ...[input]: Needed<Input<Operation<M, P>>>
+  ): Promise<Result<Operation<M, P>>> {
     const { path: names = {}, ...rest } = (input ?? {}) as { path?: Record<string, unknown> };
     const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => part(String(names[name] ?? "")));
     return json(await this.#http.send({ ...rest, method, path: filled })) as Result<Operation<M, P>>;
@@ -92,7 +96,8 @@ export class Client {
     pause: (id: string, reason?: string) => this.call("POST", "/v1/endpoints/{id}/pause", { path: { id }, ...because(reason) }),
     resume: (id: string, reason?: string) => this.call("POST", "/v1/endpoints/{id}/resume", { path: { id }, ...because(reason) }),
     /** The old secret signs too until the overlap has passed. */
-    rotateSecret: (id: string, rotation: Schemas["NewRotation"] = {}) => this.call("POST", "/v1/endpoints/{id}/rotate-secret", { path: { id }, body: rotation }),
+    rotateSecret: (id: string, rotation: Schemas["NewRotation"] = {}) =>
+      this.call("POST", "/v1/endpoints/{id}/rotate-secret", { path: { id }, body: rotation }),
     /** Sends an event to this endpoint alone. */
     test: (id: string, event: Schemas["NewTest"] = {}) => this.call("POST", "/v1/endpoints/{id}/test", { path: { id }, body: event }),
   };
@@ -120,7 +125,11 @@ export class Client {
     },
     /** Starts a durable job that delivers again, the failed deliveries if nothing else is selected. */
     start: (endpoint: string, replay: Schemas["NewReplay"] = {}, options?: CallOptions) =>
-      this.call("POST", "/v1/endpoints/{id}/replay", { path: { id: endpoint }, body: { ...replay, dry_run: false }, ...options }) as Promise<Schemas["Replay"]>,
+      this.call("POST", "/v1/endpoints/{id}/replay", {
+        path: { id: endpoint },
+        body: { ...replay, dry_run: false },
+        ...options,
+      }) as Promise<Schemas["Replay"]>,
     get: (id: string) => this.call("GET", "/v1/replays/{id}", { path: { id } }),
     list: (query?: Filter<"/v1/replays">) => this.#list("/v1/replays", query),
     /** Gives the replay whenever it has changed; the last one is finished. */
@@ -132,7 +141,8 @@ export class Client {
 
   readonly portalLinks = {
     /** Makes a link that opens the portal of a tenant once. */
-    create: (tenant: string, link: Schemas["NewPortalLink"] = {}) => this.call("POST", "/v1/tenants/{tenant}/portal-links", { path: { tenant }, body: link }),
+    create: (tenant: string, link: Schemas["NewPortalLink"] = {}) =>
+      this.call("POST", "/v1/tenants/{tenant}/portal-links", { path: { tenant }, body: link }),
     /** Ends all links and sessions of a tenant, or those that the query names. */
     revoke: (tenant: string, query?: QueryOf<Operation<"DELETE", "/v1/tenants/{tenant}/portal-links">>) =>
       this.call("DELETE", "/v1/tenants/{tenant}/portal-links", { path: { tenant }, query }),
@@ -151,16 +161,19 @@ export class Client {
   }
 
   async *#list<P extends keyof paths>(path: P, query?: Filter<P>): AsyncGenerator<Item<Result<Operation<"GET", P>>>, void, undefined> {
-    for (let cursor: unknown = undefined; cursor !== null; ) {
+    for (let cursor: unknown = undefined; cursor !== null;) {
       const here = cursor === undefined ? query : { ...(query as Query), cursor };
-      const page = json(await this.#http.send({ method: "GET", path, query: here as Query })) as { data: Item<Result<Operation<"GET", P>>>[]; next: string | null };
+      const page = json(await this.#http.send({ method: "GET", path, query: here as Query })) as {
+        data: Item<Result<Operation<"GET", P>>>[];
+        next: string | null;
+      };
       yield* page.data;
       cursor = page.next;
     }
   }
 
   async *#watch(id: string, { every = 1, signal }: WatchOptions = {}): AsyncGenerator<Schemas["Replay"], void, undefined> {
-    for (let last = ""; ; ) {
+    for (let last = ""; ;) {
       const replay = await this.call("GET", "/v1/replays/{id}", { path: { id }, signal });
       const now = JSON.stringify(replay);
       if (now !== last) yield replay;

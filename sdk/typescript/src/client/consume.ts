@@ -120,7 +120,7 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
 
   // Takes one message after the other until the stop, the count, or an error that asking again cannot change.
   async function slot(): Promise<void> {
-    for (let pause = FIRST_TROUBLE; left > 0 && !stop.signal.aborted; ) {
+    for (let pause = FIRST_TROUBLE; left > 0 && !stop.signal.aborted;) {
       left--;
       const began = performance.now();
       let lease: Lease | undefined;
@@ -177,7 +177,7 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
   // Extends a lease each time half of it has passed, until done. When it expires, it aborts the handler's signal.
   async function keep(lease: Lease, done: AbortSignal): Promise<void> {
     const left = () => (lease.end - performance.now()) / 1000;
-    for (let pause = left() / 2; ; ) {
+    for (let pause = left() / 2; ;) {
       await rest(pause, done);
       if (done.aborted) return;
       const asked = performance.now();
@@ -200,7 +200,8 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
     const { outcome, reason } = judge(error !== undefined, error);
     const delay = error instanceof RetryAfter ? { delay: duration(Math.min(Math.max(0, error.seconds), 24 * 3600)) } : {};
     const end = Math.max(lease.end, performance.now() + SHORTEST_SETTLING * 1000);
-    const report = (problem?: unknown) => settled({ message: lease.message, outcome, reason, ...(problem !== undefined && { error: problem }) });
+    const report = (problem?: unknown) =>
+      settled({ message: lease.message, outcome, reason, ...(problem !== undefined && { error: problem }) });
     for (let pause = FIRST_TROUBLE; ; pause = Math.min(2 * pause, LONGEST_TROUBLE)) {
       const left = (end - performance.now()) / 1000;
       try {
@@ -216,7 +217,16 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
 
   // A lease can be used once, so a repetition does no harm and needs no idempotency key.
   async function say(lease: Lease, verb: string, body: unknown, timeout: number, signal?: AbortSignal): Promise<void> {
-    json(await http.send({ method: "POST", path: `/v1/leases/${part(lease.message.meta.lease)}/${verb}`, body, idempotent: true, timeout, signal }));
+    json(
+      await http.send({
+        method: "POST",
+        path: `/v1/leases/${part(lease.message.meta.lease)}/${verb}`,
+        body,
+        idempotent: true,
+        timeout,
+        signal,
+      }),
+    );
   }
 
   options.signal?.addEventListener("abort", stopped, { once: true });

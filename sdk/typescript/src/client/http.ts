@@ -47,7 +47,11 @@ export class ApiError extends Error {
   /** Seconds, from the server; 0: it asked for no pause. */
   readonly retryAfter: number;
 
-  constructor(status: number, problem: Partial<{ code: string; title: string; detail: string; errors: Field[]; request_id: string }>, retryAfter = 0) {
+  constructor(
+    status: number,
+    problem: Partial<{ code: string; title: string; detail: string; errors: Field[]; request_id: string }>,
+    retryAfter = 0,
+  ) {
     const fields = problem.errors ?? [];
     const detail = problem.detail ?? "";
     const said = fields.map((f) => `${f.pointer}: ${f.detail}`).filter((text) => !detail.includes(text));
@@ -144,7 +148,10 @@ export class Http {
     const seconds = call.timeout ?? this.#options.timeout ?? 30;
     const end = performance.now() + seconds * 1000;
     const giveUp = new AbortController();
-    const timer = setTimeout(() => giveUp.abort(new Unreachable(this.server, `none within ${seconds} s`, true)), Math.max(0, seconds) * 1000);
+    const timer = setTimeout(
+      () => giveUp.abort(new Unreachable(this.server, `none within ${seconds} s`, true)),
+      Math.max(0, seconds) * 1000,
+    );
     const stopped = () => giveUp.abort(call.signal?.reason);
     call.signal?.addEventListener("abort", stopped, { once: true });
     if (call.signal?.aborted) stopped();
@@ -181,7 +188,11 @@ export class Http {
     } catch (error) {
       signal.throwIfAborted();
       const cause = (error as { cause?: { code?: string } }).cause?.code ?? "";
-      throw new Unreachable(this.server, cause || String((error as Error).message), !/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/.test(cause));
+      throw new Unreachable(
+        this.server,
+        cause || String((error as Error).message),
+        !/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/.test(cause),
+      );
     }
     if (answer.status >= 300 || answer.status === 0) throw problem(answer);
     return answer;
@@ -194,7 +205,11 @@ export function json(answer: Answer): unknown {
   try {
     return JSON.parse(text(answer.body));
   } catch {
-    throw new ApiError(answer.status, { code: "unreadable", detail: "the server's answer is not JSON", request_id: answer.headers.get("X-Request-Id") ?? "" });
+    throw new ApiError(answer.status, {
+      code: "unreadable",
+      detail: "the server's answer is not JSON",
+      request_id: answer.headers.get("X-Request-Id") ?? "",
+    });
   }
 }
 
@@ -221,7 +236,8 @@ function search(query: Query | undefined): string {
 // fetch names a value that it refuses in its error, which for a key is the key.
 function printable(headers: Record<string, string>): void {
   for (const [name, value] of Object.entries(headers)) {
-    if (!/^[\x20-\x7e]*$/.test(value)) throw new TypeError(`${name}: its value has a line break or another character that is not printable ASCII`);
+    if (!/^[\x20-\x7e]*$/.test(value))
+      throw new TypeError(`${name}: its value has a line break or another character that is not printable ASCII`);
   }
 }
 
@@ -246,7 +262,11 @@ function problem(answer: Answer): ApiError {
   const retryAfter = after > 0 && after < 1e6 ? after : 0;
   const id = { request_id: answer.headers.get("X-Request-Id") ?? "" };
   if (answer.status < 400) {
-    return new ApiError(answer.status, { ...id, code: "redirect", detail: `the server redirects to ${answer.headers.get("Location")}; use that address` });
+    return new ApiError(answer.status, {
+      ...id,
+      code: "redirect",
+      detail: `the server redirects to ${answer.headers.get("Location")}; use that address`,
+    });
   }
   try {
     const given = JSON.parse(text(answer.body));

@@ -24,8 +24,8 @@ async function respond(hooks: Hooks, req: NodeRequest): Promise<Answer> {
   const body = await rawBody(req, hooks.maxBody);
   if (!body)
     return bodyIsGone(
-      "A parser has read the body, and the signature covers its bytes. Register the receiver before app.use(express.json()), for example with " +
-        "expressHooks(app, path, hooks), or give its route express.raw({ type: () => true }); in Nest set rawBody: true.",
+      "A parser has read the body, and the signature covers its bytes. Register the receiver before app.use(express.json()), " +
+        "for example with expressHooks(app, path, hooks), or give its route express.raw({ type: () => true }); in Nest set rawBody: true.",
     );
   const headers = new Headers();
   for (let i = 0; i < req.rawHeaders.length; i += 2) headers.append(req.rawHeaders[i]!, req.rawHeaders[i + 1]!);
@@ -67,7 +67,8 @@ export function expressHooks(app: ExpressApp, path: string, hooks: Hooks): void 
   const parser = layers.find((l) => /^(json|urlencoded|text)Parser$/.test(l.name ?? "") && (l.match?.(path) ?? true));
   if (parser)
     throw new Error(
-      `expressHooks ${path}: ${parser.name} runs before it and takes the bytes that the signature covers. Call expressHooks before app.use of that parser`,
+      `expressHooks ${path}: ${parser.name} runs before it and takes the bytes that the signature covers. ` +
+        `Call expressHooks before app.use of that parser`,
     );
   app.post(path, nodeHandler(hooks));
 }
@@ -75,7 +76,10 @@ export function expressHooks(app: ExpressApp, path: string, hooks: Hooks): void 
 /** An instance of Fastify. */
 export interface FastifyApp {
   removeAllContentTypeParsers(): unknown;
-  addContentTypeParser(type: string, parser: (request: any, payload: any, done: (error: Error | null, body?: any) => void) => void): unknown;
+  addContentTypeParser(
+    type: string,
+    parser: (request: any, payload: any, done: (error: Error | null, body?: any) => void) => void,
+  ): unknown;
   post(path: string, handler: (request: any, reply: any) => unknown): unknown;
 }
 

@@ -50,7 +50,8 @@ export class StateMachine {
     },
   ) {
     const { edges, terminal = [], unknown } = states;
-    if (!["accept", "reject", "dead_letter"].includes(unknown)) throw new TypeError(`unknown: ${String(unknown)} is none of accept, reject, dead_letter`);
+    if (!["accept", "reject", "dead_letter"].includes(unknown))
+      throw new TypeError(`unknown: ${String(unknown)} is none of accept, reject, dead_letter`);
     this.terminal = new Set(terminal);
     for (const s of [...Object.entries(edges).flatMap(([from, to]) => [from, ...to]), ...terminal]) this.known.add(s);
     for (const s of terminal) if (edges[s]?.length) throw new TypeError(`edges: ${s} is terminal, so no state may follow it`);
@@ -134,7 +135,8 @@ function conditions(of: Record<string, unknown>, offset = 0): [unknown[], string
 
 /** A name that may stand in a statement. */
 function name(text: string): string {
-  if (!/^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$/.test(text)) throw new TypeError(`${JSON.stringify(text)} is no name of a table or column`);
+  if (!/^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$/.test(text))
+    throw new TypeError(`${JSON.stringify(text)} is no name of a table or column`);
   return text;
 }
 

@@ -123,9 +123,15 @@ export class Inbox {
     let error: unknown;
     try {
       if (r.attempts > kit.maxDeliveries) throw permanent(`the request was tried ${kit.maxDeliveries} times`);
-      await limited(kit, d, async () => this.handle(d), (_, until) => this.store.extend(r, until));
+      await limited(
+        kit,
+        d,
+        async () => this.handle(d),
+        (_, until) => this.store.extend(r, until),
+      );
     } catch (e) {
-      if (e instanceof LostClaim) return kit.log("the request was lost; the handler took longer than its lease", { source: r.source, id: r.key });
+      if (e instanceof LostClaim)
+        return kit.log("the request was lost; the handler took longer than its lease", { source: r.source, id: r.key });
       // The handler has not ended: nobody else may run it until its lease passes.
       if (e === d.signal.reason) return kit.log("the handler took too long", { source: r.source, id: r.key });
       error = e;

@@ -15,6 +15,7 @@ export type * from "./store.js";
 export { canonical } from "./json.js";
 export type { Scheme, SchemeName } from "./schemes.js";
 export { idempotencyKey } from "./secrets.js";
-export { Refused, Verifier, type Source } from "./verify.js";
+export { Refused, type Source } from "./source.js";
+export { Verifier } from "./verify.js";
 export { gapGate, nanoseconds, StateMachine, timestampGate, versionGate, type GatedRow, type GateResult } from "./gates.js";
 export { expressHooks, fastifyHooks, nestHooks, nodeHandler } from "./frameworks.js";

@@ -39,7 +39,18 @@ export class MemoryStore implements InboxStore {
     if (!takes) return row && { ...row };
     const { source, key, owner, leaseUntil, keepUntil, bodyHash } = b;
     const [generation, deliveries] = [(row?.generation ?? 0) + 1, (row?.deliveries ?? 0) + 1];
-    const won: Row = { source, key, owner, leaseUntil, keepUntil, bodyHash, state: "busy", outcome: row?.outcome ?? "", generation, deliveries };
+    const won: Row = {
+      source,
+      key,
+      owner,
+      leaseUntil,
+      keepUntil,
+      bodyHash,
+      state: "busy",
+      outcome: row?.outcome ?? "",
+      generation,
+      deliveries,
+    };
     this.rows.set(id, won);
     return { ...won };
   }
@@ -69,7 +80,8 @@ export class MemoryStore implements InboxStore {
   async clean(source: string, now: number, limit: number): Promise<number> {
     const old = [...this.rows].filter(([, r]) => r.source === source && (r.state === "done" || r.state === "free") && r.keepUntil < now);
     for (const [id] of old.slice(0, limit)) this.rows.delete(id);
-    for (const [id, r] of this.inbox) if (r.source === source && r.state === "done" && !this.rows.has(idOf(source, r.key))) this.inbox.delete(id);
+    for (const [id, r] of this.inbox)
+      if (r.source === source && r.state === "done" && !this.rows.has(idOf(source, r.key))) this.inbox.delete(id);
     return Math.min(old.length, limit);
   }
 

@@ -3,7 +3,16 @@ import { Delivery, storedHeaders } from "./delivery.js";
 import { classify, LostClaim, permanent, retryAfterOf, type Classifier, type ErrorClass } from "./errors.js";
 import type { Outcome } from "./outcomes.js";
 import { sha256 } from "./secrets.js";
-import { LockTimeout, type Bid, type Claim, type DeadLetter, type InboxStore, type LetterStore, type Store, type TransactionStore } from "./store.js";
+import {
+  LockTimeout,
+  type Bid,
+  type Claim,
+  type DeadLetter,
+  type InboxStore,
+  type LetterStore,
+  type Store,
+  type TransactionStore,
+} from "./store.js";
 
 /** The end of a delivery. */
 export interface Result {
@@ -49,7 +58,12 @@ export const claimMode =
   (kit: Kit, handle: (d: Delivery) => unknown): Mode =>
   async (d) => {
     let bid!: Bid;
-    const claim = await obtain(kit, d, () => kit.store.claim((bid = bidFor(kit, d))), () => bid.owner);
+    const claim = await obtain(
+      kit,
+      d,
+      () => kit.store.claim((bid = bidFor(kit, d))),
+      () => bid.owner,
+    );
     if (!("state" in claim)) return claim;
     start(d, claim);
     let running = Promise.resolve();
@@ -58,13 +72,23 @@ export const claimMode =
       await handle(d);
     };
     try {
-      await limited(kit, d, () => (running = run()), (now, until) => kit.store.renew(bid, now, until));
+      await limited(
+        kit,
+        d,
+        () => (running = run()),
+        (now, until) => kit.store.renew(bid, now, until),
+      );
     } catch (e) {
       if (e instanceof LostClaim) return lost(kit, d, e);
       if (e === d.signal.reason) {
         // The handler has not ended: its claim stays until its lease passes, or until it ends.
-        const late = running.then(() => undefined, (error: unknown) => error);
-        void late.then((error) => finish(kit, d, bid, error)).catch((error: unknown) => kit.log("a late end was not stored", { id: d.id, error }));
+        const late = running.then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        void late
+          .then((error) => finish(kit, d, bid, error))
+          .catch((error: unknown) => kit.log("a late end was not stored", { id: d.id, error }));
         return { outcome: "retryable", error: e };
       }
       return finish(kit, d, bid, e);
@@ -118,7 +142,12 @@ export const transactionMode =
  * Makes bids until one wins, or until the row of another owner answers the request. A copy that finds a running owner waits for at most
  * `wait`, and gets the outcome with which that owner ends.
  */
-export async function obtain(kit: Kit, d: Delivery, attempt: () => Promise<Claim | undefined>, owner: () => string): Promise<Claim | Result> {
+export async function obtain(
+  kit: Kit,
+  d: Delivery,
+  attempt: () => Promise<Claim | undefined>,
+  owner: () => string,
+): Promise<Claim | Result> {
   const until = performance.now() + kit.wait;
   let waited = false;
   let pause = firstPause;
@@ -189,7 +218,10 @@ export async function limited(
         renewal = setInterval(() => {
           const now = kit.now();
           // A store that does not answer has not taken the claim away: the next renewal may succeed.
-          renew(now, now + lease).then((owned) => owned || end(new LostClaim()), () => {});
+          renew(now, now + lease).then(
+            (owned) => owned || end(new LostClaim()),
+            () => {},
+          );
         }, lease / 3);
       run().then(resolve, reject);
     });

@@ -22,9 +22,9 @@ export interface PgPool<C extends PgClient = PgClient> extends Queryable {
 /**
  * The store in a PostgreSQL. Handlers of the mode transaction get a client of the pool, in its transaction.
  *
- * `prepare` (true): each connection prepares the statement that claims a key once, under a name. A pooler between that shares connections by
- * transactions and does not know prepared statements answers with an error; then the statement is sent whole from there on. Set it to false
- * for a pooler that reserves a connection for a client with prepared statements.
+ * `prepare` (true): each connection prepares the statement that claims a key once, under a name. A pooler that shares connections by
+ * transactions, and does not know prepared statements, answers with an error; then the statement is sent whole from there on. Set it to
+ * false for a pooler that reserves a connection for a client with prepared statements.
  */
 export function pgStore<C extends PgClient>(pool: PgPool<C>, { prepare = true }: { prepare?: boolean } = {}): SqlStore<C> {
   let named = prepare;

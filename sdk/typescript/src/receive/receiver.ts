@@ -5,8 +5,9 @@ import type { Classifier } from "./errors.js";
 import { Inbox, type InboxOptions } from "./inbox.js";
 import { claimMode, hasInbox, hasTransactions, keepsLetters, NotDead, transactionMode, type Kit, type Mode, type Result } from "./modes.js";
 import { answer, bodyIsGone, responseOf, type Answer, type Outcome } from "./outcomes.js";
+import { Refused, type Incoming, type Source } from "./source.js";
 import type { InboxStore, Store, Taken, TransactionStore } from "./store.js";
-import { Refused, Verifier, type Incoming, type Source } from "./verify.js";
+import { Verifier } from "./verify.js";
 
 /** What a receiver needs. All durations are in seconds. */
 export interface Options<S extends Store = Store> {
@@ -89,11 +90,14 @@ export class Receiver<S extends Store> {
     this.verifier = new Verifier(source);
     const given = Object.fromEntries(Object.entries(options).filter(([name, value]) => name in defaults && value !== undefined));
     this.limits = { ...defaults, ...given };
-    for (const [name, value] of Object.entries(this.limits)) if (!(value > 0)) throw new RangeError(`${name}: ${value} is not greater than 0`);
+    for (const [name, value] of Object.entries(this.limits))
+      if (!(value > 0)) throw new RangeError(`${name}: ${value} is not greater than 0`);
     const { window, timeout, wait, maxDeliveries } = this.limits;
     const least = this.verifier.span * 1.25;
     if (window < least)
-      throw new RangeError(`window: ${window} s is shorter than ${least} s, the sender's span of ${this.verifier.span} s and a quarter more; raise it`);
+      throw new RangeError(
+        `window: ${window} s is shorter than ${least} s, the sender's span of ${this.verifier.span} s and a quarter more; raise it`,
+      );
     this.kit = {
       store,
       ...(keepsLetters(store) && options.deadLetters !== false && { letters: store }),
@@ -103,7 +107,9 @@ export class Receiver<S extends Store> {
       log: options.log ?? ((message, details) => console.warn(`grapnel/receive: ${message}`, details)),
     };
     if (store.forgets)
-      this.kit.log("keys are in memory; a restart forgets them, and events that are sent again have a second effect", { source: source.name });
+      this.kit.log("keys are in memory; a restart forgets them, and events that are sent again have a second effect", {
+        source: source.name,
+      });
   }
 
   /** The handler runs in the transaction of its claim. The effect and the key commit together, so a crash leaves both or neither. */
@@ -127,13 +133,16 @@ export class Receiver<S extends Store> {
     if (!hasInbox(store)) throw new TypeError("the store has no inbox: use pgStore, sqliteStore or memoryStore");
     const typeOf = (r: Taken) => this.verifier.typeOf(r);
     const inbox = new Inbox(this.kit, store, this.options.source.name, handle, options as InboxOptions, typeOf);
-    inbox.hooks = this.hooks((d) => inbox.accept(d), (id) => inbox.replay(id));
+    inbox.hooks = this.hooks(
+      (d) => inbox.accept(d),
+      (id) => inbox.replay(id),
+    );
     return inbox;
   }
 
   /** Deletes the keys that are no longer retained, in batches, and returns their number. Call it about once an hour. */
   async clean(): Promise<number> {
-    for (let total = 0; ; ) {
+    for (let total = 0; ;) {
       const n = await this.kit.store.clean(this.options.source.name, this.kit.now(), cleanBatch);
       total += n;
       if (n < cleanBatch) return total;
@@ -144,7 +153,9 @@ export class Receiver<S extends Store> {
     const { maxBody } = this.limits;
     const hooks = async (request: Request) => {
       if (request.bodyUsed)
-        return responseOf(bodyIsGone("The body was read before the receiver got the request, and the signature covers its bytes. Call the receiver first."));
+        return responseOf(
+          bodyIsGone("The body was read before the receiver got the request, and the signature covers its bytes. Call the receiver first."),
+        );
       const { method, url, headers } = request;
       return responseOf(await this.respond(mode, async () => ({ method, url, headers, body: await bytesOf(request, maxBody) })));
     };

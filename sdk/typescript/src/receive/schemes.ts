@@ -95,7 +95,10 @@ export const schemes = {
   },
   twilio: {
     proof: "twilio", header: "x-twilio-signature", algorithm: "sha1", id: ["header:i-twilio-idempotency-token", "body:0.id"],
-    type: ["form:EventType", "form:StatusCallbackEvent", "form:MessageStatus", "form:SmsStatus", "form:CallStatus", "body:0.type", "body:type"],
+    type: [
+      ...["form:EventType", "form:StatusCallbackEvent", "form:MessageStatus", "form:SmsStatus", "form:CallStatus"],
+      ...["body:0.type", "body:type"],
+    ],
     unsignedId: true, span: 15,
   },
   zendesk: {

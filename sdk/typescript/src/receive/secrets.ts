@@ -22,18 +22,22 @@ export function prepare(scheme: Scheme, name: string, text: string): Secret {
   if (text === "") fault("is empty");
   if (scheme.proof === "standard" || (scheme.proof === "gitlab" && text.startsWith("whsec_"))) {
     if (text.startsWith("whsk_")) fault("is a private key (whsk_), which stays with its sender; give the public one (whpk_)");
-    if (text.startsWith("whpk_")) return { text, public: ed25519(base64(text.slice(5), 32) ?? fault("is not the base64 of a public key after whpk_")) };
-    const key = base64(text.replace(/^whsec_/, ""), 0) ?? fault("is not base64, with or without whsec_ before it, and no public key (whpk_…)");
+    if (text.startsWith("whpk_"))
+      return { text, public: ed25519(base64(text.slice(5), 32) ?? fault("is not the base64 of a public key after whpk_")) };
+    const key =
+      base64(text.replace(/^whsec_/, ""), 0) ?? fault("is not base64, with or without whsec_ before it, and no public key (whpk_…)");
     return { text, key: long(key) };
   }
-  if (scheme.proof === "ed25519") return { text, public: ed25519(decode("hex", text, 32) ?? fault("is not a public key of 64 hexadecimal digits")) };
+  if (scheme.proof === "ed25519")
+    return { text, public: ed25519(decode("hex", text, 32) ?? fault("is not a public key of 64 hexadecimal digits")) };
   if (scheme.proof === "ecdsa") {
     const key = createPublicKey({ key: base64(text, 0) ?? fault("is not the base64 of a public key"), format: "der", type: "spki" });
     if (key.asymmetricKeyDetails?.namedCurve !== "prime256v1") fault("is not a public key of ECDSA on P-256");
     return { text, public: key };
   }
   if (scheme.proof === "adyen") return { text, key: decode("hex", text, text.length / 2) ?? fault("is not hexadecimal") };
-  if (name === "hmac" && text.startsWith("hex:")) return { text, key: long(decode("hex", text.slice(4), (text.length - 4) / 2) ?? fault("is not hexadecimal")) };
+  if (name === "hmac" && text.startsWith("hex:"))
+    return { text, key: long(decode("hex", text.slice(4), (text.length - 4) / 2) ?? fault("is not hexadecimal")) };
   if (name === "hmac" && text.startsWith("base64:")) return { text, key: long(base64(text.slice(7), 0) ?? fault("is not base64")) };
   if (scheme.proof === "token" || scheme.proof === "gitlab" || scheme.proof === "basic") return { text };
   return { text, key: Buffer.from(text) };
@@ -44,7 +48,8 @@ const ed25519 = (raw: Buffer) => createPublicKey({ key: { kty: "OKP", crv: "Ed25
 export const mac = (algorithm: string, key: Buffer, signed: Uint8Array) => createHmac(algorithm, key).update(signed).digest();
 export const equal = (a: Buffer, b: Buffer) => a.length === b.length && timingSafeEqual(a, b);
 /** Compares in a time that depends on neither text. */
-export const sameText = (a: string, b: string) => timingSafeEqual(createHash("sha256").update(a).digest(), createHash("sha256").update(b).digest());
+export const sameText = (a: string, b: string) =>
+  timingSafeEqual(createHash("sha256").update(a).digest(), createHash("sha256").update(b).digest());
 /** The name of a script in Redis. */
 export const sha1 = (text: string) => createHash("sha1").update(text).digest("hex");
 

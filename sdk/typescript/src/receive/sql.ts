@@ -106,7 +106,8 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
       if (!claim) return store.look(b.source, b.key);
       if (b.replay && this.driver.postgres) await tx.query("set local lock_timeout to default");
       const outcome = await run(store, claim);
-      if (outcome !== likely) await store.rows("update webhook_claim set outcome = $3 where source = $1 and key = $2", b.source, b.key, outcome);
+      if (outcome !== likely)
+        await store.rows("update webhook_claim set outcome = $3 where source = $1 and key = $2", b.source, b.key, outcome);
       return { ...claim, outcome };
     };
     return this.driver.begin(wait, begun, !waits);
@@ -263,10 +264,26 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   }
 }
 
-const columnsOf = (b: Bid, state: State, outcome: string): unknown[] =>
-  [b.source, b.key, state, b.owner, b.leaseUntil, b.keepUntil, b.bodyHash, outcome, b.now];
-const claimed = ({ owner, leaseUntil, bodyHash }: Bid, state: State, outcome: string, generation: number, deliveries: number): Claim =>
-  ({ state, owner, generation, leaseUntil, bodyHash, outcome, deliveries });
+const columnsOf = (b: Bid, state: State, outcome: string): unknown[] => [
+  b.source,
+  b.key,
+  state,
+  b.owner,
+  b.leaseUntil,
+  b.keepUntil,
+  b.bodyHash,
+  outcome,
+  b.now,
+];
+const claimed = ({ owner, leaseUntil, bodyHash }: Bid, state: State, outcome: string, generation: number, deliveries: number): Claim => ({
+  state,
+  owner,
+  generation,
+  leaseUntil,
+  bodyHash,
+  outcome,
+  deliveries,
+});
 
 type Columns = Record<string, any>;
 const stored = (r: Columns) => ({

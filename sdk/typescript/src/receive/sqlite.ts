@@ -122,7 +122,9 @@ function prepared(database: SqliteDatabase, text: string): Ready {
   let found = all.get(text);
   if (!found) {
     const order: number[] = [];
-    const sql = text.replace(/'[^']*'|\$([0-9]+)/g, (all, n: string | undefined) => (n === undefined ? all : (order.push(Number(n) - 1), "?")));
+    const sql = text.replace(/'[^']*'|\$([0-9]+)/g, (all, n: string | undefined) =>
+      n === undefined ? all : (order.push(Number(n) - 1), "?"),
+    );
     const statement = database.prepare(sql);
     found = { statement, order, reads: statement.reader ?? statement.columns!().length > 0 };
     if (all.size >= mostReady) all.clear();
@@ -143,5 +145,7 @@ function run(database: SqliteDatabase, text: string, values: unknown[]) {
 
 function isBusy(e: unknown): boolean {
   const { code, errcode } = e as { code?: unknown; errcode?: unknown };
-  return (typeof code === "string" && /^SQLITE_(BUSY|LOCKED)/.test(code)) || (typeof errcode === "number" && [5, 6].includes(errcode & 255));
+  return (
+    (typeof code === "string" && /^SQLITE_(BUSY|LOCKED)/.test(code)) || (typeof errcode === "number" && [5, 6].includes(errcode & 255))
+  );
 }

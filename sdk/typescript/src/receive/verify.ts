@@ -2,65 +2,9 @@
 import { Buffer } from "node:buffer";
 import { verify as verifyKey } from "node:crypto";
 import { canonical, exact, Members, parseJSON, pathOf, scalar, utf8, valueAt } from "./json.js";
-import { schemes, type Place, type Scheme, type SchemeName } from "./schemes.js";
+import { schemes, type Place, type Scheme } from "./schemes.js";
 import { base64, decode, equal, Fault, mac, prepare, sameText, sha256, type Secret } from "./secrets.js";
-
-/** A sender, and how its requests are verified. */
-export interface Source {
-  /** A part of each key, so that ids of two senders never meet. */
-  name: string;
-  /** `standard` (Standard Webhooks) unless it is said. */
-  scheme?: SchemeName;
-  /** The secrets or public keys that are valid now; during a rotation the old and the new one. */
-  secrets: readonly string[];
-  /** Seconds between the signature's time and now, in both directions (300). */
-  tolerance?: number;
-  /** The address that the sender was given, for schemes that sign it behind a proxy. */
-  publicUrl?: string;
-  /** For how many seconds the sender repeats an event; for providers known. */
-  span?: number;
-  /** Makes the key of the body. Two events with equal bodies are then one event. */
-  keyFromBody?: { form: "raw" | "canonical"; ignore?: readonly string[] };
-  /** Takes an id that the signature does not cover: whoever has seen one signed request can repeat it under a new id. */
-  trustUnsignedId?: boolean;
-
-  // Of the schemes hmac, api_key, basic and none:
-  header?: string;
-  prefix?: string;
-  algorithm?: "sha1" | "sha256" | "sha512";
-  encoding?: "hex" | "base64";
-  /** Template of the signed text, of {body}, {timestamp}, {id}, {url}, {method} and {path}. */
-  signed?: string;
-  timestampHeader?: string;
-  idHeader?: string;
-  typeHeader?: string;
-  username?: string;
-}
-
-export interface Incoming {
-  method: string;
-  url: string;
-  headers: Headers;
-  body: Uint8Array;
-}
-
-export interface Verified {
-  id: string;
-  /** It is read from the request when it is asked for. */
-  readonly type: string;
-  /** Headers whose value is a secret. */
-  secretHeaders: string[];
-}
-
-/** A request that is not accepted, with its outcome. */
-export class Refused extends Error {
-  constructor(
-    readonly outcome: "unverified" | "expired" | "malformed",
-    reason: string,
-  ) {
-    super(reason);
-  }
-}
+import { Refused, type Incoming, type Source, type Verified } from "./source.js";
 
 const maxSignatures = 10;
 const ofScheme: Record<string, (keyof Source)[]> = {
@@ -78,8 +22,19 @@ export class Verifier {
 
   constructor(private readonly source: Source) {
     const name = source.scheme ?? "standard";
-    if (!Object.hasOwn(schemes, name)) throw new TypeError(`source.scheme ${JSON.stringify(name)}: use one of ${Object.keys(schemes).join(", ")}`);
-    for (const setting of ["header", "prefix", "algorithm", "encoding", "signed", "timestampHeader", "idHeader", "typeHeader", "username"] as const)
+    if (!Object.hasOwn(schemes, name))
+      throw new TypeError(`source.scheme ${JSON.stringify(name)}: use one of ${Object.keys(schemes).join(", ")}`);
+    for (const setting of [
+      "header",
+      "prefix",
+      "algorithm",
+      "encoding",
+      "signed",
+      "timestampHeader",
+      "idHeader",
+      "typeHeader",
+      "username",
+    ] as const)
       if (source[setting] !== undefined && !ofScheme[name]?.includes(setting))
         throw new TypeError(`source.${setting}: the scheme ${name} has no such setting`);
     const { header, prefix, algorithm, encoding, signed, timestampHeader, idHeader, typeHeader } = source;
@@ -94,7 +49,8 @@ export class Verifier {
     const s = this.scheme;
     if (s.proof === "hmac" && !s.header && !s.signature) throw new TypeError("source.header: say which header has the signature");
     for (const [, field] of (s.signed ?? "").matchAll(/\{(\w*)\}/g))
-      if (!["body", "timestamp", "id", "url", "method", "path", "token"].includes(field!)) throw new TypeError(`source.signed: {${field}} is no field`);
+      if (!["body", "timestamp", "id", "url", "method", "path", "token"].includes(field!))
+        throw new TypeError(`source.signed: {${field}} is no field`);
     if (s.proof !== "none" && (source.secrets.length === 0 || source.secrets.length > maxSignatures))
       throw new TypeError(`source.secrets: give 1 to ${maxSignatures} secrets; there are ${source.secrets.length}`);
     this.secrets = source.secrets.map((text, i) => {
@@ -107,8 +63,8 @@ export class Verifier {
     });
     if (!source.keyFromBody && (s.unsignedId || !s.id) && !source.trustUnsignedId)
       throw new TypeError(
-        `source ${JSON.stringify(source.name)}: the scheme ${name} signs no event id. Set keyFromBody, or trustUnsignedId if a repetition under ` +
-          `another id does no harm`,
+        `source ${JSON.stringify(source.name)}: the scheme ${name} signs no event id. Set keyFromBody, or ` +
+          `trustUnsignedId if a repetition under another id does no harm`,
       );
     source.keyFromBody?.ignore?.forEach(pathOf);
     this.span = source.span ?? s.span ?? 0;
@@ -158,7 +114,6 @@ export class Verifier {
 
 /** One request on its way through the checks. */
 class Attempt {
-
   private readonly bytes: Buffer;
   private parsed?: { json: unknown };
 
@@ -220,7 +175,9 @@ class Attempt {
     if (id.includes(".") || Buffer.byteLength(id) > 256) throw new Refused("malformed", "The event id cannot be read.");
     const stamp = this.single(`${prefix}timestamp`);
     if (!/^(0|[1-9][0-9]{0,11})$/.test(stamp)) throw new Refused("malformed", "The signature's time cannot be read.");
-    const entries = this.single(`${prefix}signature`).split(" ").filter((e) => e !== "");
+    const entries = this.single(`${prefix}signature`)
+      .split(" ")
+      .filter((e) => e !== "");
     if (entries.length > maxSignatures) throw new Refused("malformed", "There are too many signatures.");
     this.fresh(Number(stamp) * 1000);
     const signed = Buffer.concat([Buffer.from(`${id}.${stamp}.`), this.bytes]);
@@ -251,11 +208,17 @@ class Attempt {
     let found = false;
     for (const url of s.signed!.includes("{url}") ? this.urls() : [""]) {
       // A split at {body} keeps its bytes as they came.
-      const parts = s.signed!.split("{body}").map((p) => Buffer.from(p.replace(/\{(\w+)\}/g, (_, name: string) => (name === "url" ? url : fields[name]!))));
+      const parts = s
+        .signed!.split("{body}")
+        .map((p) => Buffer.from(p.replace(/\{(\w+)\}/g, (_, name: string) => (name === "url" ? url : fields[name]!))));
       const signed = Buffer.concat(parts.flatMap((p, i) => (i === 0 ? [p] : [this.bytes, p])));
       for (const secret of this.secrets)
         for (const g of given) {
-          if (secret.public ? verifyKey(s.proof === "ecdsa" ? "sha256" : null, signed, secret.public, g) : equal(mac(s.algorithm!, secret.key!, signed), g))
+          if (
+            secret.public
+              ? verifyKey(s.proof === "ecdsa" ? "sha256" : null, signed, secret.public, g)
+              : equal(mac(s.algorithm!, secret.key!, signed), g)
+          )
             found = true;
         }
     }
@@ -314,7 +277,8 @@ class Attempt {
       for (const name of [...new Set(form.keys())].sort()) for (const v of [...new Set(form.getAll(name))].sort()) fields += name + v;
     }
     let found = false;
-    for (const url of this.urls()) for (const s of this.secrets) if (equal(mac(algorithm, s.key!, Buffer.from(url + fields)), signature)) found = true;
+    for (const url of this.urls())
+      for (const s of this.secrets) if (equal(mac(algorithm, s.key!, Buffer.from(url + fields)), signature)) found = true;
     if (!found) unverified();
   }
 
@@ -343,8 +307,14 @@ class Attempt {
     const it = only(items[0], "NotificationRequestItem");
     const amount = only(it, "amount");
     const places: [unknown, string][] = [
-      [it, "pspReference"], [it, "originalReference"], [it, "merchantAccountCode"], [it, "merchantReference"],
-      [amount, "value"], [amount, "currency"], [it, "eventCode"], [it, "success"],
+      [it, "pspReference"],
+      [it, "originalReference"],
+      [it, "merchantAccountCode"],
+      [it, "merchantReference"],
+      [amount, "value"],
+      [amount, "currency"],
+      [it, "eventCode"],
+      [it, "success"],
     ];
     const signed = places.map(([of, name]) => {
       const value = only(of, name);
@@ -405,7 +375,6 @@ const unverified = (): never => {
   throw new Refused("unverified", "The signature is missing or does not match.");
 };
 const pathAndQuery = (url: string) => /^[a-z]+:\/\/[^/?#]*([^#]*)/i.exec(url)?.[1] || "/";
-
 
 /** Seconds, milliseconds or microseconds since 1970 by the number of digits, or RFC 3339; in milliseconds. */
 function parseStamp(text: string): number {
