@@ -28,7 +28,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,31 +75,16 @@ func (t *Transform) Apply(envelope []byte) ([]byte, error) {
 	if err := input.Decode(&event); err != nil {
 		return nil, fmt.Errorf("the event is not JSON: %w", err)
 	}
-	if longestNumber(envelope) > maxDigits && longNumber(event) { // reading one takes the square of its digits
-		return nil, errWork
+	if longestNumber(envelope) > maxDigits { // maybe a text; the walk finds a number
+		if m := newMeter(t.bounds, t.now); m.size(event) > 0 && m.ended != nil {
+			return nil, m.ended
+		}
 	}
 	body, err := t.try(event)
 	if errors.Is(err, errTime) { // the machine may have stalled
 		body, err = t.try(event)
 	}
 	return body, err
-}
-
-// longNumber says whether a value contains a number of more than maxDigits digits.
-func longNumber(v any) bool {
-	switch v := v.(type) {
-	case json.Number:
-		return longestNumber(string(v)) > maxDigits
-	case []any:
-		return slices.ContainsFunc(v, longNumber)
-	case map[string]any:
-		for _, member := range v {
-			if longNumber(member) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // try evaluates once.
