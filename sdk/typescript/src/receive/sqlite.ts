@@ -84,12 +84,12 @@ export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransactio
     query: (text, values = []) => alone(5_000, async () => unlocked(5_000, () => run(database, text, values))),
     begin: (wait, body) =>
       alone(wait, async () => {
-        await unlocked(wait, () => database.exec("begin immediate"));
+        await unlocked(wait, () => run(database, "begin immediate", []));
         const tx = new SqliteTransaction(database);
         try {
           const result = await body(tx);
           tx.end();
-          await unlocked(5_000, () => database.exec("commit"));
+          await unlocked(5_000, () => run(database, "commit", []));
           return result;
         } catch (e) {
           tx.end();
