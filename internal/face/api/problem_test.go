@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +256,22 @@ func TestServerHasLimitsOnEverythingThatCanBeSlow(t *testing.T) {
 	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 ||
 		s.MaxHeaderBytes > 64<<10 {
 		t.Errorf("a limit is missing: %+v", s)
+	}
+}
+
+// TestLimitsHaveTheirStatus: each answer in docs/limits.md is a code with its status.
+func TestLimitsHaveTheirStatus(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := regexp.MustCompile("(\\d{3}) `([a-z_]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(answers) < 15 {
+		t.Fatalf("only %d answers were found", len(answers))
+	}
+	for _, is := range answers {
+		if k := kindOf(grapnel.Code(is[2])); k.code != grapnel.Code(is[2]) || fmt.Sprint(k.status) != is[1] {
+			t.Errorf("%s: the status is %d", is[0], k.status)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -445,4 +447,20 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 			t.Errorf("nobody knows how much room there is: %v", err)
 		}
 	})
+}
+
+// TestLimitsPageHasTheLimitsOfAdmission: docs/limits.md says those that have no name outside.
+func TestLimitsPageHasTheLimitsOfAdmission(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		fmt.Sprintf("| duration of commits | %v s, ", longCommit.Seconds()),
+		fmt.Sprintf("| free disk space | 1/%d, or %d GiB if that is less |", leastShare, leastBytes>>30),
+	} {
+		if !strings.Contains(string(page), row) {
+			t.Errorf("no row begins with %q", row)
+		}
+	}
 }
