@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -170,32 +171,59 @@ func events(life string, count int) (ids []string) {
 }
 
 // settle repeats each event that has no 2xx yet until it has one, a minute later by the clock of
-// sender and receiver, and then sees one effect of each.
+// sender and receiver, and sees one effect of each; then it sends each again, and sees no other.
 func settle(ctx context.Context, r *Receiver, ids []string, answered []bool) error {
 	if err := r.Advance(ctx, time.Minute); err != nil {
 		return err
 	}
-	retry := map[string]bool{}
+	again := map[string]bool{}
 	for n, id := range ids {
-		retry[id] = !answered[n]
+		again[id] = !answered[n]
 	}
-	return errors.Join(each(ids, func(id string) error {
-		if err := settled(ctx, r, id, retry[id]); err != nil {
-			return fmt.Errorf("%s, answered 2xx before the kill: %t: %w", id, !retry[id], err)
+	steps := []func(id string) error{
+		func(id string) error {
+			if again[id] {
+				return deliver(ctx, r, id)
+			}
+			return nil
+		},
+		func(id string) error { return oneEffect(ctx, r, id) },
+		func(id string) error {
+			if err := deliver(ctx, r, id); err != nil {
+				return fmt.Errorf("a duplicate: %w", err)
+			}
+			if effects, err := r.Effects(ctx, id); err != nil || effects != 1 {
+				return fmt.Errorf("%d effects after a duplicate, %v", effects, err)
+			}
+			return nil
+		},
+	}
+	for n, step := range steps {
+		do := func(id string) error {
+			if err := step(id); err != nil {
+				return fmt.Errorf("%s, answered 2xx before the kill: %t: %w", id, !again[id], err)
+			}
+			return nil
 		}
-		return nil
-	})...)
-}
-
-// settled delivers an event unless it already got a 2xx, and sees its effect; then it delivers a
-// duplicate.
-func settled(ctx context.Context, r *Receiver, id string, retry bool) error {
-	if retry {
-		if err := deliver(ctx, r, id); err != nil {
+		var err error
+		if n == 1 {
+			// One after the other: forty that ask at once leave a busy receiver no time to work. The
+			// patience with an event begins when the one before it has its effect.
+			for _, id := range ids {
+				err = errors.Join(err, do(id))
+			}
+		} else {
+			err = errors.Join(each(ids, do)...)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	// A worker of an inbox looks for work in its own time.
+	return nil
+}
+
+// oneEffect waits for the effect of an event. A worker of an inbox looks for work in its own time.
+func oneEffect(ctx context.Context, r *Receiver, id string) error {
 	effects := 0
 	err := process.Until(ctx, r.Patience, func() (_ bool, err error) {
 		effects, err = r.Effects(ctx, id)
@@ -204,26 +232,19 @@ func settled(ctx context.Context, r *Receiver, id string, retry bool) error {
 	if err != nil || effects != 1 {
 		return fmt.Errorf("%d effects, %v", effects, err)
 	}
-	if err := deliver(ctx, r, id); err != nil {
-		return fmt.Errorf("a duplicate: %w", err)
-	}
-	if effects, err = r.Effects(ctx, id); err != nil || effects != 1 {
-		return fmt.Errorf("%d effects after a duplicate, %v", effects, err)
-	}
 	return nil
 }
 
-// deliver sends an event until it gets a 2xx, ten times at most.
+// deliver sends an event until it gets a 2xx, ten times at most, as a sender does: again after a 503,
+// and after an answer that did not come, since a server may close a connection that was idle.
 func deliver(ctx context.Context, r *Receiver, id string) error {
 	for attempts := 1; ; attempts++ {
 		status, body, err := r.Send(ctx, id)
 		switch {
-		case err != nil:
-			return err
-		case status/100 == 2:
+		case err == nil && status/100 == 2:
 			return nil
-		case attempts == 10:
-			return fmt.Errorf("the answer to attempt %d is still %d %s", attempts, status, body)
+		case err == nil && status != http.StatusServiceUnavailable, attempts == 10, ctx.Err() != nil:
+			return fmt.Errorf("the answer to attempt %d is %d %s (%v)", attempts, status, body, err)
 		}
 	}
 }
