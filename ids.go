@@ -8,17 +8,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"time"
 )
 
 // IDKey is the key of a store's ids. The store creates it once and stores it with its rows.
-type IDKey struct {
-	Secret []byte `json:"secret"`
-	// Plain is the highest row id of a delivery that may have an id with the row id in clear: such ids
-	// were assigned before stores had a key. 0: none.
-	Plain int64 `json:"plain"`
-}
+type IDKey []byte
 
 // Format keeps the secret out of logs and errors.
 func (IDKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[id key]") }
@@ -32,10 +26,10 @@ func (IDKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[id key]") 
 //
 //	48 bits  milliseconds
 //	64 bits  the row id, encrypted by a permutation that the millisecond takes part in
-//	 1 bit   1: the row id is encrypted; 0: an id of before there was a key
+//	 1 bit   1: the row id is encrypted; 0: in clear, in texts that only the store reads (PlainDeliveryID)
 //	15 bits  the attempt's number; 0 in the id of a delivery
 type IDs struct {
-	block cipher.Block // nil: no key, and only ids from before keys can be decoded
+	block cipher.Block
 	key   IDKey
 }
 
@@ -53,19 +47,16 @@ const (
 	cipherBytes = 16
 )
 
-// NewIDs returns the codec of ids with a key. With an empty secret it decodes only ids from before
-// keys.
+// NewIDs returns the codec of ids with a key, which must not be empty.
 func NewIDs(key IDKey) *IDs {
 	ids := &IDs{key: key}
-	if len(key.Secret) > 0 {
-		subkey := ids.Subkey(idSubkey)
-		block, err := aes.NewCipher(subkey[:cipherBytes])
-		if err != nil {
-			// the key has one of the lengths that AES takes
-			panic("grapnel: no cipher for ids: " + err.Error())
-		}
-		ids.block = block
+	subkey := ids.Subkey(idSubkey)
+	block, err := aes.NewCipher(subkey[:cipherBytes])
+	if err != nil {
+		// the key has one of the lengths that AES takes
+		panic("grapnel: no cipher for ids: " + err.Error())
 	}
+	ids.block = block
 	return ids
 }
 
@@ -75,7 +66,7 @@ func (i *IDs) Key() IDKey { return i.key }
 // Subkey derives a key for another use from the store's: neither can be computed from the other
 // use's.
 func (i *IDs) Subkey(use string) (key [32]byte) {
-	h := hmac.New(sha256.New, i.key.Secret)
+	h := hmac.New(sha256.New, i.key)
 	_, _ = h.Write([]byte(use))
 	return [32]byte(h.Sum(nil))
 }
@@ -117,18 +108,8 @@ func (i *IDs) Read(id string) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	seq := int64(binary.BigEndian.Uint64(b[6:14]))
-	switch end := binary.BigEndian.Uint16(b[14:]); {
-	case end == 0:
-		if seq > i.key.Plain {
-			return Reading{}, errBadID
-		}
-	case end == sealedBit && i.block != nil:
-		seq = i.unseal(b)
-	default:
-		return Reading{}, errBadID
-	}
-	if seq <= 0 {
+	seq := i.unseal(b)
+	if binary.BigEndian.Uint16(b[14:]) != sealedBit || seq <= 0 {
 		return Reading{}, errBadID
 	}
 	return Reading{seq, millisOf(b)}, nil
@@ -150,11 +131,11 @@ func (d *Delivery) PlainID() string { return PlainDeliveryID(d.CreatedAt, d.Seq)
 
 // FromPlain is the id of a delivery that a store names in a stored text.
 func (i *IDs) FromPlain(plain string) string {
-	r, err := NewIDs(IDKey{Plain: math.MaxInt64}).Read(plain)
-	if err != nil {
+	b, err := decodeID(DeliveryPrefix, plain)
+	if err != nil || binary.BigEndian.Uint16(b[14:]) != 0 {
 		return plain
 	}
-	return i.Delivery(time.UnixMilli(r.Millis), r.Seq)
+	return i.Delivery(time.UnixMilli(millisOf(b)), int64(binary.BigEndian.Uint64(b[6:14])))
 }
 
 // Plain is the opposite of FromPlain.

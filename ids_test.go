@@ -14,12 +14,10 @@ import (
 )
 
 // idsOf are ids with a different key for each letter.
-func idsOf(key string, plain int64) *grapnel.IDs {
-	return grapnel.NewIDs(grapnel.IDKey{Secret: []byte(strings.Repeat(key, 16)), Plain: plain})
-}
+func idsOf(key string) *grapnel.IDs { return grapnel.NewIDs(grapnel.IDKey(strings.Repeat(key, 16))) }
 
 func TestDeliveryIDsAreRead(t *testing.T) {
-	ids := idsOf("k", 0)
+	ids := idsOf("k")
 	rapidtest.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
@@ -36,7 +34,7 @@ func TestDeliveryIDsAreRead(t *testing.T) {
 			t.Fatalf("%s does not belong to %s", attempt, id)
 		}
 		// Another store reads another row id, so the delivery's millisecond must be compared.
-		if other, err := idsOf("o", 0).Read(id); err == nil && other.Seq == seq {
+		if other, err := idsOf("o").Read(id); err == nil && other.Seq == seq {
 			t.Fatalf("another store reads %s as well", id)
 		}
 	})
@@ -45,7 +43,7 @@ func TestDeliveryIDsAreRead(t *testing.T) {
 // TestIDsTellNoSequence: a tenant has two deliveries, created in one millisecond or not, and other
 // tenants have n deliveries between them. Its ids look the same whether n is small or large.
 func TestIDsTellNoSequence(t *testing.T) {
-	ids := idsOf("k", 0)
+	ids := idsOf("k")
 	// number is the part of an id that contains the row id.
 	number := func(at time.Time, seq int64) uint64 {
 		read, _, err := plainly(ids.Delivery(at, seq))
@@ -119,36 +117,31 @@ func plainly(id string) (number, millis int64, err error) {
 	return int64(hi<<48 | lo>>16), int64(hi >> 16), nil
 }
 
-// TestIDsOfBeforeAreRead: an id with the row id in clear is read as before, up to the highest row
-// id that had one. No id can be read in both ways.
-func TestIDsOfBeforeAreRead(t *testing.T) {
+// TestPlainIDsStayInside: the id with the row id in clear, which stored texts have, is no id for
+// callers, and becomes the one that they see.
+func TestPlainIDsStayInside(t *testing.T) {
+	ids := idsOf("k")
 	rapidtest.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
-		last := rapid.Int64Range(max(seq-2, 0), seq+2).Draw(t, "plain up to")
-		plain := grapnel.PlainDeliveryID(at, seq)
-		want := grapnel.Reading{Seq: seq, Millis: at.UnixMilli()}
-		got, err := idsOf("k", last).Read(plain)
-		if seq <= last && (err != nil || got != want) {
-			t.Fatalf("%s is read as %+v: %v", plain, got, err)
+		plain, sealed := grapnel.PlainDeliveryID(at, seq), ids.Delivery(at, seq)
+		if got, err := ids.Read(plain); err == nil {
+			t.Fatalf("%s is read as %+v", plain, got)
 		}
-		if seq > last && err == nil {
-			t.Fatalf("%s was made after ids had a key, and is read", plain)
+		if got := ids.FromPlain(plain); got != sealed {
+			t.Fatalf("%s becomes %s, want %s", plain, got, sealed)
 		}
-		// An encrypted id is not read as a plain one, even if every row id may be plain.
-		sealed := idsOf("k", last).Delivery(at, seq)
-		got, err = idsOf("k", rapid.Int64().Draw(t, "another")).Read(sealed)
-		if err != nil || got != want {
-			t.Fatalf("%s is read as %+v: %v", sealed, got, err)
+		if got := ids.FromPlain(sealed); got != sealed {
+			t.Fatalf("%s becomes %s", sealed, got)
 		}
-		if got, err = grapnel.NewIDs(grapnel.IDKey{Plain: 1<<63 - 1}).Read(sealed); err == nil {
-			t.Fatalf("%s is read as number %d in clear", sealed, got.Seq)
+		if got, err := ids.Read(sealed); err != nil || got.Plain() != plain {
+			t.Fatalf("%s is read as %+v, %v", sealed, got, err)
 		}
 	})
 }
 
 func TestWhatIsNoDeliveryID(t *testing.T) {
-	ids := idsOf("k", 1)
+	ids := idsOf("k")
 	at := time.UnixMilli(1)
 	for _, id := range []string{ids.Delivery(at, 1), grapnel.PlainDeliveryID(at, 1)} {
 		for _, bad := range []string{"", "dlv_", "dlv", id[:29], id + "0", "evt" + id[3:], strings.ToUpper(id), id[:20] + "u" + id[21:],
@@ -162,14 +155,13 @@ func TestWhatIsNoDeliveryID(t *testing.T) {
 }
 
 func FuzzDeliveryID(f *testing.F) {
-	ids := idsOf("k", 1000)
+	ids := idsOf("k")
 	f.Add(ids.Delivery(time.UnixMilli(1_767_603_600_000), 42))
 	f.Add(grapnel.PlainDeliveryID(time.UnixMilli(1_767_603_600_000), 42))
 	f.Add("dlv_" + strings.Repeat("z", 26))
 	f.Fuzz(func(t *testing.T, id string) {
 		got, err := ids.Read(id)
-		if at := time.UnixMilli(got.Millis); err == nil && ids.Delivery(at, got.Seq) != id &&
-			(grapnel.PlainDeliveryID(at, got.Seq) != id || got.Seq > 1000) {
+		if at := time.UnixMilli(got.Millis); err == nil && ids.Delivery(at, got.Seq) != id {
 			t.Errorf("%q is not the only spelling of %d", id, got.Seq)
 		}
 	})
@@ -178,7 +170,7 @@ func FuzzDeliveryID(f *testing.F) {
 // TestIDKeysAreNotShown: a key that is logged or printed by mistake shows no secret.
 func TestIDKeysAreNotShown(t *testing.T) {
 	secret := []byte("a secret of sixty-four")
-	key := grapnel.IDKey{Secret: secret, Plain: 5}
+	key := grapnel.IDKey(secret)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 		for _, shown := range []any{key, &key, []grapnel.IDKey{key}} {
 			text := fmt.Sprintf(verb, shown)
@@ -190,7 +182,7 @@ func TestIDKeysAreNotShown(t *testing.T) {
 }
 
 func BenchmarkDeliveryID(b *testing.B) {
-	ids, at := idsOf("k", 0), time.UnixMilli(1_767_603_600_000)
+	ids, at := idsOf("k"), time.UnixMilli(1_767_603_600_000)
 	b.Run("make", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {

@@ -80,7 +80,7 @@ func migrateUp(s *session) *cobra.Command {
 			"PostgreSQL, of several processes that try at once, one does it while the others wait. With SQLite no server may " +
 			"have the database open, and a missing file is created. Only a backup leads back.",
 	}, server.Migrate, func(before *schema.Status) cli.View {
-		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows, Problems: before.Problems}
+		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows}
 		if len(before.Steps) == 0 {
 			return schemaView(&after, schemaState(&after))
 		}
@@ -123,14 +123,9 @@ func schemaView(st *schema.Status, state string) cli.View {
 		Knows   int        `json:"program_schema"`
 		Version string     `json:"program_version"`
 		Steps   []stepView `json:"steps"`
-		// Problems are rows that a person must repair, as sentences.
-		Problems []string `json:"problems"`
-	}{st.Place, st.Has, st.Knows, grapnel.Version, steps, append([]string{}, st.Problems...)})
+	}{st.Place, st.Has, st.Knows, grapnel.Version, steps})
 	rows := [][]string{
 		{"database", st.Place}, {"schema", strconv.Itoa(st.Has)}, {"this program", strconv.Itoa(st.Knows)}, {"state", state},
-	}
-	for _, problem := range st.Problems {
-		rows = append(rows, []string{"problem", problem})
 	}
 	return object(st.Place, doc, rows)
 }

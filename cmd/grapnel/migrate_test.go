@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // TestMigrate goes with both stores from nothing to a database that a server uses, and to one that
@@ -40,8 +42,8 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("with a config file: %+v", got)
 			}
 			step(0, "empty", "status")
-			step(0, "main_street", "plan")
-			step(0, "main_street\n", "plan", "-o", "name")
+			step(0, "schema", "plan")
+			step(0, "schema\n", "plan", "-o", "name")
 			step(0, "empty", "status") // nothing has changed
 			step(0, "brought from schema 0 to", "up")
 			step(0, "up to date", "up")
@@ -88,17 +90,17 @@ func TestMigrateRefuses(t *testing.T) {
 	}
 }
 
+// laterStep lets a database have taken a step that this program does not know.
+const laterStep = "INSERT INTO grapnel_schema VALUES (99, 'later', '')"
+
 func inFile(t *testing.T) (string, func()) {
 	path := filepath.Join(t.TempDir(), "data", "grapnel.db")
 	return "sqlite:" + path, func() {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		conn, err := sqlite3.Open(path, sqlite3.ReadWrite)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteAt([]byte{0, 0, 0, 99}, 60); err != nil { // where the format has user_version
-			t.Error(err)
-		}
-		if err := f.Close(); err != nil {
+		if err := errors.Join(conn.Exec(laterStep), conn.Close()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -115,7 +117,7 @@ func inPostgres(t *testing.T) (string, func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Exec(t.Context(), "INSERT INTO grapnel_schema VALUES (99)"); err != nil {
+		if _, err := conn.Exec(t.Context(), laterStep); err != nil {
 			t.Error(err)
 		}
 		if err := conn.Close(t.Context()); err != nil {

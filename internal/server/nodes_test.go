@@ -307,7 +307,7 @@ func TestExpandedSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := conn.Exec(t.Context(), "CREATE TABLE later (i int); INSERT INTO grapnel_schema VALUES (99)"); err != nil {
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE later (i int); INSERT INTO grapnel_schema VALUES (99, 'later', '')"); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(t.Context()); err != nil {

@@ -71,7 +71,7 @@ func BenchmarkPublish(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x")),
-				ids: grapnel.NewIDs(grapnel.IDKey{Secret: make([]byte, 16)})}
+				ids: grapnel.NewIDs(make(grapnel.IDKey, 16))}
 			handler := New(Options{Engine: engine, Idempotency: engine})
 			reader := strings.NewReader(c.body)
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://127.0.0.1"+c.path, io.NopCloser(reader))

@@ -66,7 +66,7 @@ func newModel() *model {
 		byID:      make(map[eventName]*event),
 		queues:    make(map[string]*queue),
 		config:    store.Config{Version: 1},
-		ids:       grapnel.NewIDs(grapnel.IDKey{Secret: []byte("of every store in memory")}),
+		ids:       grapnel.NewIDs(grapnel.IDKey("of every store in memory")),
 		standings: make(map[string]store.Standing),
 		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),

@@ -101,8 +101,8 @@ func byName(a, b eventName) int {
 	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.tenant, b.tenant))
 }
 
-// namings are the tables with names of events. Those from before step 9 are in event_name.
-var namings = []string{"event_name", "event_named"}
+// dropNames deletes the names of events.
+const dropNames = "DELETE FROM event_name WHERE seq = ANY($1)"
 
 // metQuery finds events by ids and tenants, and others with these ids: in the tables of days that
 // can have them (calendar.holders), and by name.
@@ -111,9 +111,7 @@ func metQuery(holders []string) string {
 	for _, table := range holders {
 		b.WriteString(metColumns + table + metJoins + "id = ANY($1) UNION ALL ")
 	}
-	const name = "SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM "
-	b.WriteString(name + "event_name n WHERE n.id = ANY($1) UNION ALL ")
-	b.WriteString(name + "event_named n WHERE n.id = ANY($1) AND n.tenant = ANY($2)")
+	b.WriteString("SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM event_name n WHERE n.id = ANY($1) AND n.tenant = ANY($2)")
 	return b.String()
 }
 
@@ -146,11 +144,7 @@ func (t *tx) readNamed() error {
 		return err
 	}
 	if free := sortedKeys(t.named, cmp.Compare[int64]); len(free) > 0 {
-		t.first = append(t.first, func(b *pgx.Batch) {
-			for _, table := range namings {
-				b.Queue("DELETE FROM "+table+" WHERE seq = ANY($1)", free)
-			}
-		})
+		t.first = append(t.first, func(b *pgx.Batch) { b.Queue(dropNames, free) })
 	}
 	return nil
 }
@@ -228,7 +222,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	t.events[eventName{e.ID, e.Tenant}] = m
 	t.newEvents = append(t.newEvents, e)
 	placed = m.placed(e.ID)
-	t.familiar(e.known, e.kind, placed)
+	t.familiar(e.known, placed)
 	return placed, fresh, nil
 }
 

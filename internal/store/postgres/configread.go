@@ -26,11 +26,9 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 }
 
 // changesQuery is one statement, so it sees one snapshot. A version without a row in
-// configuration_change was written by an older program or by a move of a tenant, or is too old to
-// be listed.
+// configuration_change is too old to be listed.
 const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body FROM configuration c
-	LEFT JOIN (SELECT version, kind, id FROM configuration_change
-		UNION ALL SELECT version, '` + eventTypeKind + `', id FROM configuration_change_type) l ON l.version > $1
+	LEFT JOIN configuration_change l ON l.version > $1
 	LEFT JOIN LATERAL (
 		SELECT revision, body FROM endpoint WHERE l.kind = 'endpoint' AND id = l.id
 		UNION ALL SELECT revision, body FROM source WHERE l.kind = 'source' AND id = l.id
@@ -44,21 +42,12 @@ const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.
 const (
 	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
 	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
-
-	logChangeOfType    = "INSERT INTO configuration_change_type (version, id) VALUES ($1, $2)"
-	pruneChangesOfType = "DELETE FROM configuration_change_type WHERE version <= $1"
 )
 
 // changes records that the transaction changes an object of the configuration.
 func (t *tx) changes(kind, id string) {
-	if kind == eventTypeKind {
-		t.then(logChangeOfType, t.version+1, id)
-	} else {
-		t.then(logChange, t.version+1, kind, id)
-	}
-	oldest := t.version + 1 - int64(t.store.bounds.Changes)
-	t.then(pruneChanges, oldest)
-	t.then(pruneChangesOfType, oldest)
+	t.then(logChange, t.version+1, kind, id)
+	t.then(pruneChanges, t.version+1-int64(t.store.bounds.Changes))
 }
 
 // The names of prepared statements. Planning changesQuery takes four times as long as running it.

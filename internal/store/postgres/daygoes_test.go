@@ -151,7 +151,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 		t.Errorf("the first day is still there: %d", days)
 	}
 	var leftover int
-	if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM mark WHERE note <> '') + (SELECT count(*) FROM event_named WHERE seq < $1)", begins(day+1)).
+	if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM mark WHERE note <> '') + (SELECT count(*) FROM event_name WHERE seq < $1)", begins(day+1)).
 		Scan(&leftover); err != nil || leftover != 0 {
 		t.Errorf("%d rows are left over, %v", leftover, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,8 +26,8 @@ import (
 // dayBits is the number of low bits of a row id that distinguish rows of one day.
 const dayBits = 36
 
-// dayOf is the day since 1970 of a row id's tables. Row ids from before there were days are of day
-// 0.
+// dayOf is the day since 1970 of a row id's tables. Day 0 has none: a new database's sequences
+// begin there.
 func dayOf(number int64) int64 { return number >> dayBits }
 
 // begins returns the first row id of a day.
@@ -42,9 +41,6 @@ var dated = []string{"event", "finished", "attempt"}
 
 // tableOf is the table of a day.
 func tableOf(of string, day int64) string {
-	if day == 0 {
-		return of + "_first"
-	}
 	return of + "_" + midnight(day).Format("20060102")
 }
 
@@ -61,10 +57,8 @@ type calendar struct {
 // day is a day that has tables.
 type day struct {
 	number int64
-	// Ids between these texts are in no other day's table, unless they have a name (namings). The ids
-	// of day 0 have no bounds.
+	// Ids between these texts are in no other day's table, unless they have a name (event_name).
 	from, to string
-	whose    bool // ids are unique within a tenant there; before step 9 they were unique among all tenants
 }
 
 // dayOfTables computes the ids that only this day can have: those created on that day or on the day
@@ -79,7 +73,7 @@ func firstID(day int64) string {
 	return grapnel.NewID(grapnel.EventPrefix, midnight(day), strings.NewReader("0123456789"))[:len(grapnel.EventPrefix)+1+10]
 }
 
-func (d *day) mayHave(id string) bool { return d.number == 0 || d.from <= id && id < d.to }
+func (d *day) mayHave(id string) bool { return d.from <= id && id < d.to }
 
 // newest is the last day that has tables.
 func (c *calendar) newest() int64 {
@@ -91,20 +85,6 @@ func (c *calendar) newest() int64 {
 
 func (c *calendar) has(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number })
-}
-
-// canBegin says whether row ids may be drawn from a day.
-func (c *calendar) canBegin(number int64) bool {
-	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
-}
-
-// due is the day from which row ids must be drawn. If an earlier program created the tables of the
-// current day, it is at least the next day.
-func (c *calendar) due(today int64) int64 {
-	if slices.ContainsFunc(c.days, func(d day) bool { return d.number == c.current && !d.whose }) {
-		return max(today, c.current+1)
-	}
-	return today
 }
 
 // of is the source for reading rows with these row ids: the tables of their days, so that the
@@ -133,7 +113,7 @@ func (c *calendar) of(table string, numbers []int64) string {
 	return "(" + strings.Join(column(days, func(day int64) string { return "SELECT * FROM " + tableOf(table, day) }), " UNION ALL ") + ")"
 }
 
-// holders are the tables in which events with these ids can be that have no name (namings).
+// holders are the tables in which events with these ids can be that have no name (event_name).
 func (c *calendar) holders(ids []string) (tables []string) {
 	for i := range c.days {
 		d := &c.days[i]
@@ -157,27 +137,20 @@ type days struct {
 	postponed sync.Map // by day (int64): time.Time before which it is not considered for clearing
 }
 
-const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
-		coalesce(array_agg(to_regclass(c.relname || '_whose') IS NOT NULL), '{}'),
-		(SELECT last_value FROM event_number)
+const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELECT last_value FROM event_number)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads the calendar.
 func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
-	var whose []bool
 	var last int64
-	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &whose, &last); err != nil {
+	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last); err != nil {
 		return nil, err
 	}
 	c := &calendar{current: dayOf(last), named: s.bounds.DaysNamed}
-	for i, table := range tables {
-		if table == tableOf("event", 0) {
-			c.days = append(c.days, day{whose: whose[i]})
-		} else if at, err := time.Parse("event_20060102", table); err == nil {
-			d := dayOfTables(dayAt(at.UnixMicro()))
-			d.whose = whose[i]
-			c.days = append(c.days, d)
+	for _, table := range tables {
+		if at, err := time.Parse("event_20060102", table); err == nil {
+			c.days = append(c.days, dayOfTables(dayAt(at.UnixMicro())))
 		}
 	}
 	slices.SortFunc(c.days, func(x, y day) int { return int(x.number - y.number) })
@@ -198,7 +171,7 @@ func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
 // between two transactions.
 func (s *Store) daily() {
 	c, today := s.days.known.Load(), dayAt(s.days.clock.Load())
-	if c != nil && c.due(today) <= c.current || !s.days.chore.TryLock() {
+	if c != nil && today <= c.current || !s.days.chore.TryLock() {
 		return
 	}
 	defer s.days.chore.Unlock()
@@ -207,29 +180,26 @@ func (s *Store) daily() {
 	}
 	ctx, done := s.writing.bound(s.ctx)
 	defer done()
-	s.beginOrLog(ctx, today)
+	if err := s.begin(ctx, today); err != nil {
+		s.retryBegin(err)
+	}
 }
 
-func (s *Store) beginOrLog(ctx context.Context, today int64) {
-	if err := s.begin(ctx, today); err != nil {
-		s.days.again = s.now().Add(10 * time.Second)
-		s.log.Warn("creating tables for a new day failed; the previous day's tables stay in use; retrying", "err", err)
-	}
+// retryBegin lets row ids go on in the tables of the current day for a while.
+func (s *Store) retryBegin(err error) {
+	s.days.again = s.now().Add(10 * time.Second)
+	s.log.Warn("creating tables for a new day failed; the previous day's tables stay in use; retrying", "err", err)
 }
 
 // begin creates the tables of a day and of the next ones, and moves the sequences to the day. Any
 // node may call it at any time, repeatedly.
 func (s *Store) begin(ctx context.Context, today int64) error {
-	if err := s.settleFirst(ctx); err != nil {
-		return err
-	}
 	c, err := s.readDays(ctx)
 	if err != nil {
 		return err
 	}
-	today = c.due(today)
 	for day := max(today, c.current); day <= today+int64(s.bounds.DaysAhead); day++ {
-		if c.canBegin(day) || day == 0 {
+		if c.has(day) {
 			continue
 		}
 		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {
@@ -241,38 +211,11 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 			return err
 		}
 	}
-	if c.has(0) {
-		if err := s.inDays(ctx, func(tx pgx.Tx) error { return dropFirst(ctx, tx) }); err != nil && stateOf(err) != stateLocked {
-			return err
-		}
-	}
 	if c, err = s.readDays(ctx); err != nil {
 		return err
 	}
 	return s.countLocks(ctx, len(c.days))
 }
-
-// dropFirst drops the tables of day 0 if they are empty, as in a new database.
-func dropFirst(ctx context.Context, tx pgx.Tx) error {
-	var there bool
-	err := tx.QueryRow(ctx, "SELECT to_regclass('event_first') IS NULL").Scan(&there)
-	if err != nil || there {
-		return err
-	}
-	if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
-		return err
-	}
-	if err := tx.QueryRow(ctx, firstQuery, begins(1)).Scan(&there); err != nil || there {
-		return err
-	}
-	b := new(pgx.Batch)
-	dropDay(b, 0)
-	return tx.SendBatch(ctx, b).Close()
-}
-
-// firstQuery says whether the tables of day 0 have rows or can get any.
-const firstQuery = `SELECT EXISTS (SELECT FROM event_first) OR EXISTS (SELECT FROM finished_first) OR EXISTS (SELECT FROM attempt_first)
-	OR EXISTS (SELECT FROM pending WHERE seq < $1) OR (SELECT last_value < $1 FROM event_number)`
 
 // dropDay drops the tables of a day.
 func dropDay(b *pgx.Batch, day int64) {
@@ -301,43 +244,27 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// makeDay creates the tables of a day, or of day 0. It blocks no reader or writer: attaching a
-// partition does not exclude them. In tables that an earlier program created it makes ids unique by
-// tenant.
+// makeDay creates the tables of a day. It blocks no reader or writer: attaching a partition does not
+// exclude them.
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
-	var there, whose bool
+	var there bool
 	event := tableOf("event", number)
-	const query = "SELECT to_regclass($1) IS NOT NULL, to_regclass($1 || '_whose') IS NOT NULL"
-	err := tx.QueryRow(ctx, query, event).Scan(&there, &whose)
-	if err != nil || whose {
+	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", event).Scan(&there); err != nil || there {
 		return err
 	}
-	if there {
-		_, err = tx.Exec(ctx, "SELECT event_ids_by_tenant($1)", event)
-		return err
-	}
-	d, from := dayOfTables(number), strconv.FormatInt(begins(number), 10)
-	if number == 0 {
-		from = "MINVALUE"
-	}
-	named := map[string]string{"event": "kind > 0", "finished": "kind > 0 AND target > 0"} // as in step 7
+	d := dayOfTables(number)
 	var sql strings.Builder
 	for _, of := range dated {
 		table := tableOf(of, number)
 		fmt.Fprintf(&sql, "CREATE TABLE %s (LIKE %s INCLUDING ALL);\n", table, of)
-		if check := named[of]; check != "" {
-			fmt.Fprintf(&sql, "ALTER TABLE %s ADD CONSTRAINT named CHECK (%s);\n", table, check)
-		}
 		if of == "event" {
-			fmt.Fprintf(&sql, "SELECT event_ids_by_tenant('%s');\n", table)
-		}
-		if of == "event" && number > 0 { // the tables of day 0 are searched for every id
+			fmt.Fprintf(&sql, "CREATE UNIQUE INDEX %[1]s_id ON %[1]s (id, tenant);\n", table)
 			fmt.Fprintf(&sql, "CREATE TRIGGER named AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.id < '%s' OR NEW.id >= '%s') EXECUTE FUNCTION name_event();\n",
 				table, d.from, d.to)
 		}
-		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%d);\n", of, table, from, begins(number+1))
+		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%d) TO (%d);\n", of, table, begins(number), begins(number+1))
 	}
-	_, err = tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
+	_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
@@ -356,37 +283,4 @@ func jump(ctx context.Context, tx pgx.Tx, day int64) error {
 		}
 	}
 	return nil
-}
-
-const (
-	unsettledQuery = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('event_first') AND pg_get_expr(relpartbound, oid) = 'DEFAULT'"
-	settleFirstSQL = "ALTER TABLE %[1]s DETACH PARTITION %[1]s_first; ALTER TABLE %[1]s ATTACH PARTITION %[1]s_first FOR VALUES FROM (MINVALUE) TO (%[2]d);\n"
-)
-
-// settleFirst gives the partitions of day 0 their range. Checking that they have no other rows
-// reads them once, beside other work. Another node may have done all of it meanwhile, and have
-// dropped the partitions because they are empty.
-func (s *Store) settleFirst(ctx context.Context) error {
-	var unsettled int
-	if err := s.chores.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {
-		return err
-	}
-	var sql strings.Builder
-	for _, of := range dated {
-		check := fmt.Sprintf("ALTER TABLE IF EXISTS %[1]s_first VALIDATE CONSTRAINT %[1]s_first_numbers", of)
-		if _, err := s.chores.Exec(ctx, check); err != nil {
-			return err
-		}
-		fmt.Fprintf(&sql, settleFirstSQL, of, begins(1))
-	}
-	return s.inDays(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil { // now only readers can hold locks on the tables
-			return err
-		}
-		if err := tx.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {
-			return err
-		}
-		_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
-		return err
-	})
 }

@@ -21,7 +21,7 @@ import (
 const aDayOf = `
 	INSERT INTO target (endpoint, shard) VALUES ('ep', 0);
 	INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a.b', '');
-	INSERT INTO event SELECT %[2]d + n, 'evt_' || n, 1, '', %[3]d, %[3]d, %[2]d + n, %[2]d + n, 1, 'application/json', 0, 0, NULL,
+	INSERT INTO event SELECT %[2]d + n, 'evt_' || n, 'acme', 1, '', %[3]d, %[3]d, %[2]d + n, %[2]d + n, 1, 'application/json', 0, 0, NULL,
 		(SELECT string_agg(sha512((n + i)::text::bytea), '') FROM generate_series(1, 16) i), NULL FROM generate_series(1, %[1]d) n;
 	INSERT INTO finished SELECT %[2]d + n, 1, %[2]d + n, 1, 0, 0, %[3]d, %[3]d + CASE WHEN n %% 1000 = 0 THEN 86400000000 ELSE 1000 END, 0, 0, 1, 200, 'delivered',
 		'none', '', '', sha512(n::text::bytea) FROM generate_series(1, %[1]d) n;

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -148,45 +147,46 @@ func TestDaysNeedLocks(t *testing.T) {
 	}
 }
 
-// TestFirstDayOfTwoNodes: two nodes start on a new database at the same moment. One drops the
-// tables of day 0 while the other waits to check them. That is no failure.
-func TestFirstDayOfTwoNodes(t *testing.T) {
+// TestTheFirstDayThatCannotBegin: a new database whose first tables cannot be created is not opened,
+// because no table would take its events. It is once they can be.
+func TestTheFirstDayThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	if _, err := Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	opened := make(chan *Store)
+	inTheWay := tableOf("finished", dayAt(time.Now().UnixMicro())) + " (theirs int)"
 	on(t, url, func(conn *pgx.Conn) error {
-		return pgx.BeginFunc(t.Context(), conn, func(other pgx.Tx) error {
-			if _, err := other.Exec(t.Context(), "LOCK TABLE event_first IN SHARE UPDATE EXCLUSIVE MODE"); err != nil {
-				return err
-			}
-			go func() {
-				s, err := Open(context.WithoutCancel(t.Context()), url, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				if err != nil {
-					t.Error(err)
-				}
-				opened <- s
-			}()
-			for waits := false; !waits; {
-				const query = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'event_first'::regclass)"
-				if err := other.QueryRow(t.Context(), query).Scan(&waits); err != nil {
-					return err
-				}
-			}
-			_, err := other.Exec(t.Context(), "DROP TABLE event_first, finished_first, attempt_first")
-			return err
-		})
+		_, err := conn.Exec(t.Context(), "CREATE TABLE "+inTheWay)
+		return err
 	})
-	s := <-opened
-	if s == nil {
-		return
+	if s, err := Open(t.Context(), url, Options{}); err == nil {
+		_ = s.Close()
+		t.Fatal("it was opened")
 	}
+	on(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "DROP TABLE "+strings.TrimSuffix(inTheWay, " (theirs int)"))
+		return err
+	})
+	s := open(t, url, Options{})
 	defer func() { _ = s.Close() }()
-	if c := s.days.known.Load(); log.Len() > 0 || c.has(0) || c.newest() != c.current+ahead {
-		t.Errorf("%+v, logged: %s", c, &log)
+	publish(t, s, incomingTo("a", "", "ep_1"))
+	if c := s.days.known.Load(); c.newest() != c.current+ahead {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestRowsHaveNames: no row may name kind 0 or target 0, in the tables of any day.
+func TestRowsHaveNames(t *testing.T) {
+	t.Parallel()
+	s := nodes(t, 1)[0]
+	e := publish(t, s, incomingTo("a", "k", "ep_1"))
+	for _, sql := range []string{"UPDATE event SET kind = 0", "UPDATE pending SET kind = 0", "UPDATE pending SET target = 0", "UPDATE lane SET target = 0",
+		`INSERT INTO finished SELECT seq, 0, event, kind, lane, position, created, created, 0, 0, 0, 0, 'delivered', '', '', '' FROM pending`,
+		`INSERT INTO finished SELECT seq, target, event, 0, lane, position, created, created, 0, 0, 0, 0, 'delivered', '', '', '' FROM pending`} {
+		if _, err := s.pool.Exec(t.Context(), sql); stateOf(err) != stateCheck {
+			t.Errorf("%s (of event %d): %v", sql, e.Seq, err)
+		}
 	}
 }
 
@@ -320,107 +320,4 @@ func idsOverDays(t *testing.T, all []*Store) {
 		}
 	}
 	balanced(t, all[0])
-}
-
-// TestOldDatabase upgrades a database from before there were days while a program of that version
-// keeps using it.
-func TestOldDatabase(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	on(t, url, func(conn *pgx.Conn) error { return migrate(t.Context(), conn, stepsUpTo(t, "days")) })
-	old, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = old.Close(t.Context()) }()
-	const (
-		number = `SELECT nextval('event_number'), nextval('delivery_number')`
-		event  = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake)
-			SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $5::bigint[], $6::bigint[], $6::bigint[], $3::int[],
-				$4::text[], $7::smallint[], $5::bigint[], $8::bytea[], $8::bytea[], $8::bytea[])`
-		over = `INSERT INTO finished SELECT $1::bigint, 1, $2::bigint, 1, 0, 0, $3::bigint, $3::bigint, 0, 0, 1, 200, 'delivered', 'none', '', '', NULL`
-		met  = "SELECT e.id, e.seq FROM event e WHERE e.id = ANY($1)"
-	)
-	write := func(id string) (seq int64) {
-		t.Helper()
-		var delivery int64
-		if err := old.QueryRow(t.Context(), number).Scan(&seq, &delivery); err != nil {
-			t.Fatal(err)
-		}
-		at := at(0).UnixMicro()
-		if _, err := old.Exec(t.Context(), event, []int64{seq}, []string{id}, []int32{1}, []string{""}, []int64{at}, []int64{delivery},
-			[]int16{0}, [][]byte{nil}); err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
-		if _, err := old.Exec(t.Context(), over, delivery, seq, at); err != nil {
-			t.Fatal(err)
-		}
-		return seq
-	}
-	find := func(ids ...string) {
-		t.Helper()
-		rows, err := old.Query(t.Context(), met, ids)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
-			var seq int64
-			return id, row.Scan(&id, &seq)
-		})
-		if slices.Sort(found); err != nil || !slices.Equal(found, ids) {
-			t.Errorf("the program of before finds %v (%v), want %v", found, err, ids)
-		}
-	}
-	if _, err := old.Exec(t.Context(), `INSERT INTO target (endpoint, shard) VALUES ('ep_1', 1); INSERT INTO kind (tenant, type, source) VALUES ('acme', 'invoice.paid', '');
-		INSERT INTO tally VALUES (1, 'acme', 0, 4, 0, 4, 0, 0, 0, 0)`, pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
-	write("a")
-	find("a")
-	plan, err := Inspect(t.Context(), url)
-	if err != nil || len(plan.Steps) == 0 {
-		t.Fatal(plan, err)
-	}
-	for _, step := range plan.Steps {
-		if step.Name == "days" && (step.Heavy || step.Cuts || len(step.Does) != 3) {
-			t.Errorf("what is said of the step: %+v", step)
-		}
-	}
-	if _, err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	write("b")
-	s := open(t, url, Options{CallersClock: true})
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if c := s.days.known.Load(); !c.has(0) || c.current == 0 {
-		t.Fatalf("the days of an old database: %+v", c)
-	}
-	if seq := write("c"); dayOf(seq) != s.days.known.Load().current {
-		t.Error("the program of before goes on in another day")
-	}
-	cross(t, s)
-	write("d")
-	find("a", "b", "c", "d")
-	for _, id := range []string{"a", "b", "c", "d"} {
-		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{incomingTo(id, "k", "ep_1")}})
-		if err != nil || !done.Events[0].Conflict {
-			t.Errorf("%s: %+v, %v", id, done, err)
-		}
-	}
-	publish(t, s, incomingTo("e", "", "ep_1"))
-	find("a", "b", "c", "d", "e")
-	list, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 10})
-	if err != nil || len(list) != 5 || list[0].EventID != "e" || list[4].EventID != "a" {
-		t.Errorf("%d deliveries, %v: %+v", len(list), err, list)
-	}
-	// The tables of day 0 are dropped as a whole, too.
-	n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100)
-	if days := tablesOf(t, s); err != nil || n != 4 || slices.Contains(days, 0) {
-		t.Errorf("purged %d, %v; days %v", n, err, days)
-	}
-	balanced(t, s)
 }

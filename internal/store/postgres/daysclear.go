@@ -164,9 +164,7 @@ func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
 	b.Queue(ofDayTables(keepEvents, c.day), repeated, c.events)
 	b.Queue(ofDayTables(keepFinished, c.day), c.waiting)
 	b.Queue(ofDayTables(keepAttempts, c.day), c.waiting)
-	for _, table := range namings {
-		b.Queue("DELETE FROM " + table + " WHERE seq IN (SELECT seq FROM kept_event)") // the INSERT below adds their names again
-	}
+	b.Queue("DELETE FROM event_name WHERE seq IN (SELECT seq FROM kept_event)") // the INSERT below adds their names again
 	for _, of := range dated {
 		b.Queue("TRUNCATE " + tableOf(of, c.day))
 		b.Queue("INSERT INTO " + tableOf(of, c.day) + " SELECT * FROM kept_" + of)
@@ -174,15 +172,14 @@ func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
 }
 
 // Rows about deliveries and events that were deleted with their day. No query looks for them.
-var sweeps = append(column(namings, func(table string) string {
-	return "DELETE FROM " + table + " WHERE seq = ANY(ARRAY(SELECT seq FROM " + table + ` n WHERE seq >= $1 AND seq < $2
-		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3))`
-}),
+var sweeps = []string{
+	`DELETE FROM event_name WHERE seq = ANY(ARRAY(SELECT seq FROM event_name n WHERE seq >= $1 AND seq < $2
+		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3))`,
 	`DELETE FROM mark WHERE delivery = ANY(ARRAY(SELECT delivery FROM mark m WHERE delivery >= $1 AND delivery < $2
 		AND NOT EXISTS (SELECT FROM finished WHERE seq = m.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = m.delivery OFFSET 0) LIMIT $3))`,
 	`DELETE FROM redelivery WHERE delivery = ANY(ARRAY(SELECT delivery FROM redelivery r WHERE delivery >= $1 AND delivery < $2
 		AND NOT EXISTS (SELECT FROM finished WHERE seq = r.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = r.delivery OFFSET 0) LIMIT $3))`,
-)
+}
 
 // sweep deletes the remaining rows about days that were dropped.
 func (s *Store) sweep(ctx context.Context, c *calendar) error {

@@ -30,7 +30,6 @@ const (
 			SELECT seq, made, cut.kind IS NULL OR accepted >= before OR last >= $4 AS stays FROM %event e
 				LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
 		) e`
-	unnamedOfDay  = "SELECT EXISTS (SELECT FROM %event WHERE kind <= 0) OR EXISTS (SELECT FROM %finished WHERE target <= 0)"
 	waitingOfDay  = "SELECT seq, event FROM pending WHERE seq >= $1 AND seq < $2 ORDER BY seq LIMIT $3"
 	keepEvents    = "INSERT INTO kept_event SELECT * FROM %event WHERE seq = ANY($1) AND seq <> ALL($2)"
 	keepFinished  = "INSERT INTO kept_finished SELECT * FROM %finished WHERE seq = ANY($1)"
@@ -118,15 +117,6 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 	// The cheapest queries come first, because they may show already that too much stays.
 	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.lastEvent, &c.lastOver); err != nil {
 		return nil, err
-	}
-	// Rows that name kind 0 or target 0 cannot be written back: the day's table refuses them. So a day
-	// with such rows is not cleared (unnamed).
-	var stuck bool
-	if err = tx.QueryRow(ctx, ofDayTables(unnamedOfDay, day)).Scan(&stuck); err != nil {
-		return nil, err
-	}
-	if stuck {
-		return nil, errNotNow
 	}
 	var seqs []int64
 	for _, read := range []func() error{

@@ -140,10 +140,10 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 // The ranges and row ids are arguments, so that the planner leaves out the other days. For an empty
 // array it leaves out none, so each array has a row id that is in the range as well.
 const (
-	// eventByIDQuery looks into the days that can have the id (calendar.span), day 0 among them.
+	// eventByIDQuery looks into the days that can have the id (calendar.span).
 	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = $1" +
-		" AND ($2 = '' OR k.tenant = $2) AND (e.seq >= $3 AND e.seq < $4 OR e.seq = ANY($5) OR e.seq < 68719476736) LIMIT 2"
-	namesQuery   = "SELECT seq FROM event_name WHERE id = $1 UNION ALL SELECT seq FROM event_named WHERE id = $1 AND ($2 = '' OR tenant = $2)"
+		" AND ($2 = '' OR k.tenant = $2) AND (e.seq >= $3 AND e.seq < $4 OR e.seq = ANY($5)) LIMIT 2"
+	namesQuery   = "SELECT seq FROM event_name WHERE id = $1 AND ($2 = '' OR tenant = $2)"
 	againsQuery  = "SELECT delivery FROM redelivery WHERE event = $1 ORDER BY delivery + 0 DESC LIMIT $2"
 	ofEventQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1
 			AND (seq BETWEEN $2 AND $3 OR seq = ANY($4))

@@ -230,7 +230,7 @@ func TestKilledConnections(t *testing.T) {
 func TestOpen(t *testing.T) {
 	for name, sql := range map[string]string{
 		"a database of another program": "CREATE TABLE theirs ()",
-		"a newer schema":                "CREATE TABLE grapnel_schema (step integer PRIMARY KEY); INSERT INTO grapnel_schema VALUES (9999)",
+		"another schema":                stepsTable + "; INSERT INTO grapnel_schema VALUES (9999, '', '')",
 		"one that does not sync":        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$",
 	} {
 		t.Run(name, func(t *testing.T) {

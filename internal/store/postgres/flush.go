@@ -26,6 +26,7 @@ var (
 	eventFields = fields[*incoming]{
 		value("seq", "bigint", func(e *incoming) int64 { return e.Seq }),
 		value("id", "text", func(e *incoming) string { return e.ID }),
+		value("tenant", "text", func(e *incoming) string { return e.Tenant }),
 		value("kind", "integer", func(e *incoming) int32 { return e.kind }),
 		value("key", "text", func(e *incoming) string { return e.Key }),
 		value("accepted", "bigint", func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
@@ -39,7 +40,6 @@ var (
 		value("metadata", "bytea", func(e *incoming) []byte { return e.frozen.Metadata }),
 		value("data", "bytea", func(e *incoming) []byte { return e.frozen.Data }),
 		value("intake", "bytea", func(e *incoming) []byte { return e.frozen.Intake }),
-		value("tenant", "text", func(e *incoming) string { return e.Tenant }),
 	}
 	attemptFields = fields[attempt]{
 		value("delivery", "bigint", func(a attempt) int64 { return a.delivery }),

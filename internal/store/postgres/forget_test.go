@@ -71,7 +71,7 @@ func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 				t.Errorf("%d lanes are left, not the two with a delivery", n)
 			}
 			var names int
-			if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 2 {
+			if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_name").Scan(&names); err != nil || names != 2 {
 				t.Errorf("%d names are left (%v), not those of the two events", names, err)
 			}
 			for key, want := range map[string]int64{"k0": 2, "new": 2, "waits": 2, "late": 2} {

@@ -16,7 +16,6 @@ type known struct {
 	key, sum []byte
 	until    int64
 	placed   store.Placed
-	kind     int32 // the kind of the event
 }
 
 func freezeKnown(k *store.Known) *known {
@@ -43,7 +42,6 @@ var (
 		value("accepted", "bigint", acceptedOf),
 		value("made", "integer", func(k *known) int32 { return int32(k.placed.Deliveries) }),
 		value("event", "text", func(k *known) string { return k.placed.ID }),
-		value("kind", "integer", func(k *known) int32 { return k.kind }),
 	}
 	addKnown = knownFields.insert("known", "")
 )
@@ -77,11 +75,11 @@ func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 
 // familiar stores the dedupe key of an accepted event. It replaces an earlier event with the same
 // key.
-func (t *tx) familiar(k *known, kind int32, placed store.Placed) {
+func (t *tx) familiar(k *known, placed store.Placed) {
 	if k == nil {
 		return
 	}
-	k.kind, k.placed = kind, placed
+	k.placed = placed
 	t.known[string(k.key)] = k
 	t.learned = append(t.learned, k)
 }

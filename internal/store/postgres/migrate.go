@@ -14,8 +14,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
-// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many
-// of them it has taken.
+// The schema is a row of steps forward, one file each, numbered from 1. A database knows which of
+// them it has taken (grapnel_schema).
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -32,27 +32,16 @@ const (
 
 // Inspect returns the schema version of the database at url. It changes nothing.
 func Inspect(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, func(ctx context.Context, db queries, steps fs.FS) (schema.Status, error) {
-		found, err := missing(ctx, db, steps)
-		if err == nil && found.Has > 0 {
-			found.Problems, err = unnamed(ctx, db)
-		}
-		return found, err
-	})
+	return alone(ctx, url, missing)
 }
 
-// Migrate applies the missing steps, and returns the earlier version. Problems are those after the
-// migration.
+// Migrate applies the missing steps, and returns the earlier version.
 func Migrate(ctx context.Context, url string) (schema.Status, error) {
 	return alone(ctx, url, func(ctx context.Context, db queries, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
-		if err != nil {
-			return before, err
+		if err == nil {
+			err = migrate(ctx, db, steps)
 		}
-		if err := migrate(ctx, db, steps); err != nil {
-			return before, err
-		}
-		before.Problems, err = unnamed(ctx, db)
 		return before, err
 	})
 }
@@ -88,13 +77,13 @@ func alone(ctx context.Context, url string, do func(context.Context, queries, fs
 	return found, fmt.Errorf("%s: %w", place, err)
 }
 
-// missing returns how far a database is, and refuses one whose schema is newer than this program.
+// missing returns how far a database is, and refuses one whose schema this program does not know.
 func missing(ctx context.Context, db queries, files fs.FS) (schema.Status, error) {
-	version, err := stepsTaken(ctx, db)
+	taken, err := stepsTaken(ctx, db)
 	if err != nil {
 		return schema.Status{}, err
 	}
-	return schema.Missing("", version, files)
+	return schema.Missing("", taken, files)
 }
 
 // migrate brings a database to the schema of this program. All steps commit together. If several
@@ -108,7 +97,7 @@ func migrate(ctx context.Context, db queries, files fs.FS) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", lockClass, lockMigration); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS grapnel_schema (step integer PRIMARY KEY)"); err != nil {
+		if _, err := tx.Exec(ctx, stepsTable); err != nil {
 			return err
 		}
 		if plan, err = missing(ctx, tx, files); err != nil { // another node may have been faster
@@ -118,7 +107,7 @@ func migrate(ctx context.Context, db queries, files fs.FS) error {
 			if _, err := tx.Exec(ctx, step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("step %d (%s): %w", step.Number, step.Name, err)
 			}
-			if _, err := tx.Exec(ctx, "INSERT INTO grapnel_schema VALUES ($1)", step.Number); err != nil {
+			if _, err := tx.Exec(ctx, recordStep, step.Number, step.Name, step.Sum); err != nil {
 				return err
 			}
 		}
@@ -126,20 +115,28 @@ func migrate(ctx context.Context, db queries, files fs.FS) error {
 	})
 }
 
-// stepsTaken is the number of steps that the database has taken. It refuses a database with tables
-// that are not Grapnel's.
-func stepsTaken(ctx context.Context, db queries) (steps int, err error) {
+const (
+	stepsTable = "CREATE TABLE IF NOT EXISTS grapnel_schema (step integer PRIMARY KEY, name text NOT NULL, sum text NOT NULL)"
+	recordStep = "INSERT INTO grapnel_schema (step, name, sum) VALUES ($1, $2, $3)"
+	// takenQuery is good for any columns: unreleased builds stored neither name nor sum.
+	takenQuery = `SELECT step, coalesce(j ->> 'name', ''), coalesce(j ->> 'sum', '') FROM grapnel_schema g CROSS JOIN to_jsonb(g) j ORDER BY step`
+)
+
+// stepsTaken are the steps that the database has taken. It refuses a database with tables that are
+// not Grapnel's.
+func stepsTaken(ctx context.Context, db queries) (all []schema.Taken, err error) {
 	var there, others bool
 	err = db.QueryRow(ctx, `SELECT to_regclass('grapnel_schema') IS NOT NULL,
 		EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema())`).Scan(&there, &others)
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case there:
-		err = db.QueryRow(ctx, "SELECT coalesce(max(step), 0) FROM grapnel_schema").Scan(&steps)
-		return steps, err
+		var t schema.Taken
+		err = ask(ctx, db, takenQuery).each([]any{&t.Number, &t.Name, &t.Sum}, func() { all = append(all, t) })
+		return all, err
 	case others:
-		return 0, grapnel.Errorf(grapnel.CodeConflict, "the database has tables of another program; Grapnel needs one of its own")
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the database has tables of another program; Grapnel needs one of its own")
 	}
-	return 0, nil
+	return nil, nil
 }

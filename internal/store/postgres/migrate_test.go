@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -36,15 +37,8 @@ func TestInspectAndMigrate(t *testing.T) {
 		t.Fatal("a question has made tables")
 	}
 
-	first, err := fs.ReadFile(migrations, names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	on(t, url, func(conn *pgx.Conn) error {
-		return migrate(t.Context(), conn, fstest.MapFS{names[0]: {Data: first}})
-	})
-	if found, err = Inspect(t.Context(), url); err != nil || found.Has != 1 || len(found.Steps) != all-1 || found.Steps[0].About == "" {
-		t.Fatalf("of the first: %+v, %v", found, err)
+	if step := found.Steps[0]; step.About == "" || step.Name == "" {
+		t.Errorf("a step does not say what it is about: %+v", step)
 	}
 	var several sync.WaitGroup
 	for range 4 {
@@ -60,24 +54,90 @@ func TestInspectAndMigrate(t *testing.T) {
 	}
 
 	s := open(t, url, Options{})
-	on(t, url, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(t.Context(), "INSERT INTO grapnel_schema VALUES (99)")
-		return err
-	})
-	_, inspecting := Inspect(t.Context(), url)
-	_, migrating := Migrate(t.Context(), url)
-	_, opening := Open(t.Context(), url, Options{})
-	for what, err := range map[string]error{"inspecting": inspecting, "migrating": migrating, "opening": opening} {
-		if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "newer Grapnel: its schema is number 99") {
-			t.Errorf("%s what is newer: %v", what, err)
-		}
-	}
+	refused(t, url, "INSERT INTO grapnel_schema VALUES (99, 'later', '')", "newer Grapnel: its schema is number 99")
 	if _, err := s.Config(t.Context()); err != nil {
 		t.Errorf("a store that is open already: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// refused changes a database, and demands that nothing opens it then, for a reason.
+func refused(t *testing.T, url, change, says string) {
+	t.Helper()
+	on(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), change, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	_, inspecting := Inspect(t.Context(), url)
+	_, migrating := Migrate(t.Context(), url)
+	_, opening := Open(t.Context(), url, Options{})
+	for what, err := range map[string]error{"inspecting": inspecting, "migrating": migrating, "opening": opening} {
+		if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", what, err, says)
+		}
+	}
+}
+
+// TestUnreleasedBuilds: a database of a build from before the first release is refused with what to
+// do. Such builds stored the numbers of their steps alone; later ones may have had another first
+// step.
+func TestUnreleasedBuilds(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"with steps that have no names": `DROP TABLE grapnel_schema; CREATE TABLE grapnel_schema (step integer PRIMARY KEY);
+			INSERT INTO grapnel_schema SELECT generate_series(1, 15)`,
+		"with another first step": "UPDATE grapnel_schema SET sum = 'x'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			if _, err := Migrate(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, url, change, "written by an unreleased build of Grapnel, whose schema this program ("+grapnel.Version+
+				") does not know: start with an empty directory or database")
+		})
+	}
+}
+
+// TestSchemaGoesForward: later steps are taken with all of their effects or none, and a step that
+// was taken may not change.
+func TestSchemaGoesForward(t *testing.T) {
+	t.Parallel()
+	steps := fstest.MapFS{}
+	add := func(sql string) {
+		steps[fmt.Sprintf("migrations/%04d_step.sql", len(steps)+1)] = &fstest.MapFile{Data: []byte(sql)}
+	}
+	on(t, database(t), func(conn *pgx.Conn) error {
+		forward := func() error { return migrate(t.Context(), conn, steps) }
+		add("CREATE TABLE a (i integer); INSERT INTO a VALUES (1)")
+		if err := forward(); err != nil {
+			return err
+		}
+		add("CREATE TABLE b (i integer); UPDATE a SET i = 2; CREATE TABLE a (i integer)")
+		if err := forward(); err == nil {
+			t.Error("a step that fails was taken")
+		}
+		var i int
+		var there bool
+		if err := conn.QueryRow(t.Context(), "SELECT i, to_regclass('b') IS NOT NULL FROM a").Scan(&i, &there); err != nil || i != 1 || there {
+			t.Errorf("a part of a step is there: %d, %v, %v", i, there, err)
+		}
+		steps["migrations/0002_step.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i integer)")}
+		if err := forward(); err != nil {
+			return err
+		}
+		if taken, err := stepsTaken(t.Context(), conn); err != nil || len(taken) != 2 || taken[1].Name != "step" {
+			t.Errorf("steps taken: %+v, %v", taken, err)
+		}
+		steps["migrations/0001_step.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE a (i integer, j integer)")}
+		if err := forward(); err == nil || !strings.Contains(err.Error(), "unreleased build") {
+			t.Errorf("a step with another text: %v", err)
+		}
+		return nil
+	})
 }
 
 // TestInspectRefuses: databases of another program are refused, and unreachable ones are named
@@ -113,26 +173,4 @@ func on(t *testing.T, url string, do func(*pgx.Conn) error) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// stepsUpTo are the steps before the one with a name.
-func stepsUpTo(t *testing.T, name string) fstest.MapFS {
-	t.Helper()
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := fstest.MapFS{}
-	for _, file := range names {
-		if strings.HasSuffix(file, "_"+name+".sql") {
-			return steps
-		}
-		text, err := fs.ReadFile(migrations, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps[file] = &fstest.MapFile{Data: text}
-	}
-	t.Fatalf("there is no step %s", name)
-	return nil
 }

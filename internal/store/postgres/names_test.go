@@ -13,7 +13,7 @@ import (
 // withoutName counts the rows that name no kind or no target.
 const withoutName = `SELECT (SELECT count(*) FROM event WHERE kind <= 0) + (SELECT count(*) FROM pending WHERE kind <= 0 OR target <= 0)
 	+ (SELECT count(*) FROM finished WHERE kind <= 0 OR target <= 0) + (SELECT count(*) FROM lane WHERE target <= 0)
-	+ (SELECT count(*) FROM known WHERE kind <= 0) + (SELECT count(*) FROM lease WHERE target <= 0)
+	+ (SELECT count(*) FROM lease WHERE target <= 0)
 	+ (SELECT count(*) FROM tally WHERE target <= 0) + (SELECT count(*) FROM total WHERE target <= 0)`
 
 func allNamed(t *testing.T, s *Store) {

@@ -51,7 +51,7 @@ func hot(c *calendar) map[string]string {
 }
 
 // whole finds sequential scans. Tables that are always small may be scanned.
-var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|document|event_named?)\b`)
+var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|document|event_name)\b`)
 
 // ofDay finds tables of one day.
 var ofDay = regexp.MustCompile(`\b(event|finished|attempt)_(first|\d{8})\b`)
@@ -78,7 +78,7 @@ func fill(last int64) string {
 	INSERT INTO target (endpoint, shard) SELECT 'ep_' || n, n % 256 FROM generate_series(1, 100) n;
 	INSERT INTO kind (tenant, type, source) SELECT 'acme', 'type.' || n, '' FROM generate_series(1, 20) n;
 	INSERT INTO lane (target, key, last) SELECT 1 + n % 100, 'k' || n, 1 FROM generate_series(1, 20000) n;
-	INSERT INTO event SELECT of(n), 'evt_' || n, 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL, 'acme'
+	INSERT INTO event SELECT of(n), 'evt_' || n, 'acme', 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL
 		FROM generate_series(1, 49999) n;
 	INSERT INTO finished SELECT of(n), 1 + n % 100, of(n), 1 + n % 20, 1 + n % 20000, 1, n, n, 0, 0, 1, 200,
 		CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'delivered' END, 'none', '', '', NULL FROM generate_series(1, 49999) n WHERE n % 5 <> 0;

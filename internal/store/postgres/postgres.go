@@ -191,25 +191,26 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	s.ids = grapnel.NewIDs(key)
-	problems, err := unnamed(ctx, s.chores)
-	if err != nil {
-		return err
-	}
-	for _, problem := range problems {
-		s.log.Error("rows without a name found; see grapnel migrate status", "problem", problem)
-	}
 	var clock int64
 	if err := s.pool.QueryRow(ctx, clockSQL).Scan(&clock); err != nil {
 		return err
 	}
-	s.beginOrLog(ctx, dayAt(clock))
-	_, err = s.learnDays(ctx)
-	return err
+	failed := s.begin(ctx, dayAt(clock))
+	c, err := s.readDays(ctx)
+	switch {
+	case err != nil:
+		return err
+	case failed != nil && !c.has(c.current):
+		return failed // a new database: no table takes events
+	case failed != nil:
+		s.retryBegin(failed)
+	}
+	return nil
 }
 
 // readIDKey reads the key of the ids of deliveries.
 func readIDKey(ctx context.Context, db queries) (key grapnel.IDKey, err error) {
-	err = db.QueryRow(ctx, "SELECT secret, plain FROM id_key").Scan(&key.Secret, &key.Plain)
+	err = db.QueryRow(ctx, "SELECT secret FROM id_key").Scan(&key)
 	return key, err
 }
 

@@ -61,10 +61,10 @@ const slack = int64(time.Hour / time.Microsecond)
 
 const (
 	// oldEventsQuery looks up the kind of each event, so a page reads as many kinds as events,
-	// however many kinds exist. An event that must not be deleted has none: it names kind 0.
-	oldEventsQuery = `SELECT e.seq, k.tenant IS NOT NULL, coalesce(k.tenant, ''), coalesce(k.type, ''), e.accepted, e.first, e.last, e.made
+	// however many kinds exist.
+	oldEventsQuery = `SELECT e.seq, k.tenant, k.type, e.accepted, e.first, e.last, e.made
 		FROM (SELECT * FROM event WHERE seq > $1 ORDER BY seq LIMIT $2) e
-		LEFT JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind OFFSET 0) k ON true ORDER BY e.seq`
+		CROSS JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind OFFSET 0) k ORDER BY e.seq`
 	// partsQuery looks up the deliveries of each event separately, and so in its own day.
 	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
@@ -124,16 +124,15 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	for last := s.round.last; removed < limit; {
 		var old []oldEvent
 		var e oldEvent
-		var removable bool
 		var tenant, eventType string
 		var accepted int64
 		looked, young := 0, true
-		into := []any{&e.seq, &removable, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}
+		into := []any{&e.seq, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}
 		err := ask(ctx, s.chores, oldEventsQuery, last, s.bounds.PurgePage).each(into, func() {
 			looked, last = looked+1, e.seq
 			young = young && accepted >= latest+slack && accepted <= now // later ones are of a clock that was ahead
 			kept := keep.Of(tenant, eventType)
-			if e.before = codec.Micros(keep.Now.Add(-kept - keep.Late(kept))); removable && accepted < e.before {
+			if e.before = codec.Micros(keep.Now.Add(-kept - keep.Late(kept))); accepted < e.before {
 				old = append(old, e)
 			}
 		})
@@ -227,9 +226,7 @@ func (r *removal) batch(long time.Duration) *pgx.Batch {
 	b := new(pgx.Batch)
 	if len(r.events) > 0 {
 		b.Queue("DELETE FROM event WHERE seq = ANY($1)", r.events)
-		for _, table := range namings { // a name that stays keeps its id from coming with a tenant
-			b.Queue("DELETE FROM "+table+" WHERE seq = ANY($1)", r.events)
-		}
+		b.Queue(dropNames, r.events)
 	}
 	if len(r.deliveries) > 0 {
 		b.Queue(forgetLanes, r.deliveries, long.Microseconds())

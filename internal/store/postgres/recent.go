@@ -99,11 +99,11 @@ func (f *filter) ofKey(table string, q *store.DeliveryQuery, start int64, again 
 	f.text(")")
 }
 
-// span is the range of row ids that an event with this id has if it is not of day 0 and has no name
-// (namings). Days that the calendar does not know yet are in it if they may have the id.
+// span is the range of row ids that an event with this id has if it has no name (event_name). Days
+// that the calendar does not know yet are in it if they may have the id.
 func (c *calendar) span(id string) (from, to int64) {
 	for i := range c.days {
-		if d := &c.days[i]; d.number > 0 && d.mayHave(id) {
+		if d := &c.days[i]; d.mayHave(id) {
 			from, to = cmp.Or(from, begins(d.number)), begins(d.number+1)
 		}
 	}

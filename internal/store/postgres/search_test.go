@@ -26,7 +26,7 @@ func TestCandidatesAreReadInPages(t *testing.T) {
 		INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
 			VALUES (1, 'acme', 0, %[2]d, 0, %[2]d / 2, %[2]d / 2, 0, 0, 0);
 		INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a', '');
-		INSERT INTO event SELECT %[1]d + n, 'evt_' || n, 1, 'k' || n, n, n, %[1]d + n, %[1]d + n, 1, '', 0, 0, NULL, NULL, NULL, 'acme'
+		INSERT INTO event SELECT %[1]d + n, 'evt_' || n, 'acme', 1, 'k' || n, n, n, %[1]d + n, %[1]d + n, 1, '', 0, 0, NULL, NULL, NULL
 			FROM generate_series(1, %[2]d) n;
 		INSERT INTO finished SELECT %[1]d + n, 1, %[1]d + n, 1, 0, 0, n, n, 0, 0, 1, 200,
 			CASE WHEN n %% 2 = 0 THEN 'failed' ELSE 'delivered' END, 'none', '', '', NULL FROM generate_series(1, %[2]d) n`, first, rows),

@@ -32,7 +32,7 @@ type tx struct {
 	endpoints map[string]decide.Object // those that exist
 	answers   map[string]*answer
 	events    map[eventName]*met
-	named     map[int64]bool    // row ids of events that have a name (namings) and were not found yet
+	named     map[int64]bool    // row ids of events that have a name (event_name) and were not found yet
 	known     map[string]*known // by key
 	places    map[int64]*place  // pending deliveries
 	over      map[int64]*over

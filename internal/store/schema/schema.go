@@ -3,8 +3,9 @@
 // all.
 //
 // A schema is a sequence of steps forward, one file of SQL each, numbered from 1 without gaps. A
-// database stores the number of steps it has taken. A program refuses a database that has taken
-// more steps than the program has.
+// database stores which steps it has taken, with the checksum of each. A program refuses a database
+// that has taken more steps than the program has, or a step with another text: no program misreads
+// tables that it does not know.
 //
 // A file begins with the cost of its step, for the operator who decides when to run it (see
 // header). The duration of a step depends on the rows, and is not promised. A test compares the
@@ -12,9 +13,11 @@
 package schema
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -26,6 +29,7 @@ type Step struct {
 	Name   string // of its file, without the number
 	About  string // the first sentence of its comment
 	SQL    string
+	Sum    string // of the SQL without header
 
 	Creates []string // tables that are empty afterwards
 	Costs   []Cost
@@ -37,6 +41,20 @@ type Cost struct {
 	Does  string // a sentence without subject and full stop
 	Heavy bool   // it reads or rewrites the whole table, so its time grows with the table
 	Cuts  bool   // it removes something: a program that does not know the step may fail afterwards
+}
+
+// Taken is a step as a database that has taken it stores it.
+type Taken struct {
+	Number int
+	Name   string
+	Sum    string
+}
+
+// headers are the lines that say what a step costs. They may become clearer later.
+var headers = regexp.MustCompile(`\A(-- (creates|cost): .*\n)+`)
+
+func sum(sql string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(headers.ReplaceAllString(sql, ""))))
 }
 
 // Read returns the steps in their order.
@@ -55,7 +73,7 @@ func Read(files fs.FS) ([]Step, error) {
 		if number != fmt.Sprintf("%04d", i+1) {
 			return nil, fmt.Errorf("%s is not step %d: a step is missing or duplicated", name, i+1)
 		}
-		steps[i] = Step{Number: i + 1, Name: rest, SQL: string(text)}
+		steps[i] = Step{Number: i + 1, Name: rest, SQL: string(text), Sum: sum(string(text))}
 		if err := steps[i].header(); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -127,8 +145,6 @@ type Status struct {
 	Has   int    // steps taken; 0: the database is empty
 	Knows int
 	Steps []Planned // to be taken
-	// Problems are rows that no step can repair and an operator has to; one or more sentences each.
-	Problems []string
 }
 
 // Planned is a step to be taken, and what it does to tables that may be full.
@@ -140,27 +156,34 @@ type Planned struct {
 }
 
 // Missing is the Plan for a database that has taken some of the steps in files.
-func Missing(place string, has int, files fs.FS) (Status, error) {
+func Missing(place string, taken []Taken, files fs.FS) (Status, error) {
 	steps, err := Read(files)
 	if err != nil {
 		return Status{}, err
 	}
-	return Plan(place, has, steps)
+	return Plan(place, taken, steps)
 }
 
-// Plan lists the steps that a database with `has` steps still has to take. It refuses a database
-// that has taken more.
-func Plan(place string, has int, steps []Step) (Status, error) {
-	s := Status{Place: place, Has: has, Knows: len(steps)}
-	if has > len(steps) {
+// Plan lists the steps that a database still has to take. It refuses a database that has taken
+// more, or others.
+func Plan(place string, taken []Taken, steps []Step) (Status, error) {
+	s := Status{Place: place, Knows: len(steps)}
+	for i, t := range taken {
+		s.Has = t.Number
+		if i < len(steps) && (t.Number != i+1 || t.Sum != steps[i].Sum) {
+			return s, grapnel.Errorf(grapnel.CodeConflict, "the database was written by an unreleased build of Grapnel, whose schema this program "+
+				"(%s) does not know: start with an empty directory or database", grapnel.Version)
+		}
+	}
+	if s.Has > len(steps) {
 		return s, grapnel.Errorf(grapnel.CodeConflict,
 			"the database was written by a newer Grapnel: its schema is number %d, this program (%s) knows up to %d",
-			has, grapnel.Version, len(steps))
+			s.Has, grapnel.Version, len(steps))
 	}
 	empty := map[string]bool{}
-	for _, step := range steps[has:] {
+	for _, step := range steps[s.Has:] {
 		p := Planned{Step: step}
-		if has > 0 {
+		if s.Has > 0 {
 			p.look(empty)
 		}
 		s.Steps = append(s.Steps, p)

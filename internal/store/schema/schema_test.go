@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 		{2, []Planned{{Does: []string{"drops a", "rewrites rows of b", "locks d briefly"}, Heavy: true, Cuts: true}}},
 		{3, nil},
 	} {
-		got, err := Plan("here", c.has, steps)
+		got, err := Plan("here", taken(steps[:c.has]), steps)
 		if err != nil || got.Has != c.has || got.Knows != 3 || got.Place != "here" || len(got.Steps) != len(c.want) {
 			t.Fatalf("of %d: %+v, %v", c.has, got, err)
 		}
@@ -73,7 +73,36 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Plan("here", 4, steps); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "newer Grapnel") {
-		t.Errorf("a newer schema: %v", err)
+	all := taken(steps)
+	for want, has := range map[string][]Taken{
+		"newer Grapnel: its schema is number 4": append(slices.Clone(all), Taken{Number: 4}),
+		"newer Grapnel: its schema is number 9": append(slices.Clone(all), Taken{Number: 9}),
+		"written by an unreleased build of Grapnel, whose schema this program (" + grapnel.Version + ") does not know: start with an empty": {
+			all[0], {Number: 2, Name: "second_one", Sum: "x"}},
+		"written by an unreleased build": {{Number: 1}, {Number: 2}, {Number: 3}, {Number: 4}},
+		"unreleased build of Grapnel":    {all[0], all[2]}, // a gap
+	} {
+		if _, err := Plan("here", has, steps); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", has, err, want)
+		}
+	}
+}
+
+func taken(steps []Step) (all []Taken) {
+	for _, s := range steps {
+		all = append(all, Taken{s.Number, s.Name, s.Sum})
+	}
+	return all
+}
+
+// TestHeadersAreNotFrozen: the costs of a step may be said better later; the rest of its text may
+// not change.
+func TestHeadersAreNotFrozen(t *testing.T) {
+	one := sum("-- creates: a\n-- What is here.\nCREATE TABLE a (i);")
+	if sum("-- creates: a\n-- cost: d: locks d\n-- What is here.\nCREATE TABLE a (i);") != one {
+		t.Error("a header has a part in the checksum")
+	}
+	if sum("-- creates: a\n-- What is there.\nCREATE TABLE a (i);") == one {
+		t.Error("the text has no part in the checksum")
 	}
 }

@@ -46,10 +46,6 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 		if err != nil {
 			return nil, err
 		}
-		lettersQuery := fewLettersQuery
-		if s.doubtful {
-			lettersQuery = trueLettersQuery
-		}
 		of := func(status int64) []int64 {
 			rows := make([]int64, len(targets))
 			for i, t := range targets {
@@ -67,7 +63,7 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return nil, err
 			}
-			if err := c.letters(lettersQuery, t.counts[statusFailed], letters[i]); err != nil {
+			if err := c.letters(t.counts[statusFailed], letters[i]); err != nil {
 				return nil, err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
@@ -196,11 +192,11 @@ func (c *backlogCount) leased(most int64) error {
 }
 
 // letters counts dead letters. The endpoint's failed deliveries include others.
-func (c *backlogCount) letters(query string, failed, most int64) (err error) {
+func (c *backlogCount) letters(failed, most int64) (err error) {
 	if failed == 0 {
 		return nil
 	}
-	c.Dead, err = integer(c.r.Query(query).Int(c.target).Int(most))
+	c.Dead, err = integer(c.r.Query(fewLettersQuery).Int(c.target).Int(most))
 	c.DeadMore = c.Dead == most && most < failed
 	return err
 }

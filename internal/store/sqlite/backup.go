@@ -148,7 +148,7 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 		err = errors.Join(err, conn.Close())
 	}()
 	status, err := missing(conn, migrations)
-	if err != nil || status.Has < journalStep {
+	if err != nil || status.Has == 0 {
 		return true, err
 	}
 	needed, err := one(conn, "SELECT needed FROM journal")
@@ -166,8 +166,8 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 			err = s.Close()
 		}
 	}
-	if err != nil || status.Has < dataStep {
-		return needed == 0 || journaled, err
+	if err != nil {
+		return false, err
 	}
 	lost, err := putBack(ctx, conn, data)
 	return (needed == 0 || journaled) && !lost, err
@@ -222,12 +222,6 @@ func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, e
 	}
 	return lost, err
 }
-
-// journalStep is the schema from which on a database has a journal.
-const journalStep = 14
-
-// dataStep is the schema from which on a database may have a file of data.
-const dataStep = 16
 
 func syncFile(path string) error {
 	f, err := os.Open(path)

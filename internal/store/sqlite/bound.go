@@ -56,7 +56,7 @@ type position struct {
 
 const journalQuery = "SELECT key, number, needed, data, generation, frame, alone, until FROM journal"
 
-// widened is added to the numbers in the row, which keeps its size so; see migration 17.
+// widened is added to the numbers in the row, which keeps its size so; see the table journal.
 const widened = 1 << 62
 
 func narrowed(n int64) uint64 { return uint64(n &^ widened) }
@@ -84,7 +84,7 @@ func fits(path string) error {
 	}
 	key, number, err := readAlone(path)
 	switch {
-	case p.key == 0 || err != nil && p.alone == 0: // of an earlier program, or all tables are in the log still
+	case p.key == 0 || err != nil && p.alone == 0: // there are no tables yet, or all of them are still in the log
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: %w; %s", path, err, wayOut)
@@ -98,22 +98,19 @@ func fits(path string) error {
 	return nil
 }
 
-// readLogged reads the position as SQLite sees it: with its log. Its key is 0 if the schema has
-// none.
+// readLogged reads the position as SQLite sees it: with its log. Its key is 0 if there are no tables
+// yet.
 func readLogged(path string) (p position, err error) {
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
 		return p, err
 	}
 	status, err := missing(conn, migrations)
-	if err == nil && status.Has >= filesStep {
+	if err == nil && status.Has > 0 {
 		p, err = readPosition(conn)
 	}
 	return p, errors.Join(err, conn.Close())
 }
-
-// filesStep is the schema from which on the tables say what the other files must have.
-const filesStep = 17
 
 const wayOut = "put the files of one moment back, or restore a backup"
 

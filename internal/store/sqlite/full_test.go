@@ -165,7 +165,7 @@ func TestDatabaseFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	widen := narrow(t, s, 140)
+	widen := narrow(t, s, 141)
 	heads := fillUp(t, s, 3000)
 	if len(heads) < 100 {
 		t.Fatalf("only %d events before it was full", len(heads))

@@ -14,7 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestWhatIsCorruptIsNotShown changes bytes of stored requests.
@@ -136,56 +135,6 @@ func TestUnlearnedBytesAreGone(t *testing.T) {
 	before := s.Stats().Operations
 	if _, err := s.Unlearn(t.Context(), base, base, 10); err != nil || s.Stats().Operations != before {
 		t.Errorf("forgetting nothing made %d operations: %v", s.Stats().Operations-before, err)
-	}
-}
-
-// TestEventsOfBeforeSourcesAreRead creates a database of the schema before sources, with an event
-// in it.
-func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
-	path, conn := asBefore(t, "_sources.sql")
-	want := &grapnel.Event{Seq: 1, ID: "evt_1", Tenant: "acme", Type: "a.b", Data: []byte("{}"), ContentType: grapnel.JSONType,
-		OccurredAt: time.UnixMicro(5e6).UTC(), AcceptedAt: time.UnixMicro(5e6).UTC()}
-	standard, _ := policy.Preset("standard")
-	ep, err := codec.EncodeEndpoint(grapnel.Endpoint{ID: "ep_1", Tenant: "acme", Policy: standard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = conn.Exec(fmt.Sprintf(`INSERT INTO tenant VALUES (1, 'acme'); INSERT INTO kind VALUES (7, 'acme', 'a.b'), (9, 'acme', 'c.d');
-		INSERT INTO endpoint VALUES ('ep_1', 'acme', 3, 0, x'%x');
-		INSERT INTO event VALUES (1, 'evt_1', 7, '', 0, 5000000, 5000000, 1, 0, NULL, NULL, 0, %d, x'%x')`, ep, codec.Sum(want), want.Data))
-	if err = errors.Join(err, conn.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), path, Options{Ballast: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	add := func(e grapnel.Event) {
-		t.Helper()
-		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: &e}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// The first has the same kind. The second has another kind, because it came through a source.
-	second, third := *want, *want
-	second.ID, second.Seq = "evt_2", 2
-	third.ID, third.Seq, third.Source = "evt_3", 3, "src_1"
-	add(second)
-	add(third)
-	list, err := s.EventList(t.Context(), store.Everyone(), store.EventQuery{Type: "a.*", Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]grapnel.Event{third, second, *want}, list); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if n := numberIn(t, s, "SELECT group_concat(number, '') FROM (SELECT DISTINCT kind number FROM event ORDER BY kind)"); n != 710 {
-		t.Errorf("the kinds of events are %d", n)
-	}
-	c, err := s.Config(t.Context())
-	if err != nil || len(c.Endpoints) != 1 || c.Endpoints[0].Revision != 3 {
-		t.Errorf("endpoints %+v: %v", c.Endpoints, err)
 	}
 }
 

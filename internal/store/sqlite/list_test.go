@@ -141,18 +141,7 @@ func TestListsOfManyBlocks(t *testing.T) {
 		grapnel.Skipped},
 		{grapnel.Pending, grapnel.Held}, {grapnel.Failed, grapnel.Held}, {grapnel.Delivered, grapnel.Pending}}
 	seen := 0
-	for n := range queries {
-		if n == queries/2 {
-			// Half of the rows are from a version that stored no outcomes.
-			err := ours.write(t.Context(), &change{do: func(tx *tx) error {
-				return tx.conn.Exec(`UPDATE finished SET outcome = -1 WHERE seq % 2 = 0; UPDATE pending SET outcome = -1 WHERE attempts > 0;
-					INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished;
-					INSERT OR IGNORE INTO target_outcome SELECT DISTINCT -1, target FROM finished`)
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+	for range queries {
 		scope := store.Everyone()
 		if tenant := pick(2, tenants...); tenant != "" {
 			scope = store.Of(tenant)

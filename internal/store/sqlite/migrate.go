@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many
-// of them it has taken (user_version) and that it is Grapnel's (application_id).
+// The schema is a row of steps forward, one file each, numbered from 1. A database knows which of
+// them it has taken (grapnel_schema) and that it is Grapnel's (application_id).
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -40,7 +40,7 @@ func owned(conn *sqlite3.Conn) error {
 // while a process has the database open.
 func Inspect(_ context.Context, path string) (schema.Status, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return schema.Missing(path, 0, migrations)
+		return schema.Missing(path, nil, migrations)
 	}
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
@@ -93,24 +93,44 @@ func migrateAt(path string, conn *sqlite3.Conn) error {
 	return migrate(conn, migrations, usable)
 }
 
-// missing returns how far a database is, and refuses one whose schema is newer than this program.
+// missing returns how far a database is, and refuses one whose schema this program does not know.
 func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
-	version, err := one(conn, "PRAGMA user_version")
+	taken, err := stepsTaken(conn)
 	if err != nil {
 		return schema.Status{}, err
 	}
-	return schema.Missing("", int(version), files)
+	return schema.Missing("", taken, files)
+}
+
+const (
+	stepsTable = "CREATE TABLE IF NOT EXISTS grapnel_schema (step INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL)"
+	takenQuery = "SELECT step, name, sum FROM grapnel_schema ORDER BY step"
+)
+
+// stepsTaken are the steps that a database has taken. An unreleased build stored no list of them in
+// its databases; then the first step is one that no program knows.
+func stepsTaken(conn *sqlite3.Conn) ([]schema.Taken, error) {
+	listed, err := one(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'grapnel_schema'")
+	if err != nil {
+		return nil, err
+	}
+	if listed == 0 {
+		owner, err := one(conn, "PRAGMA application_id")
+		if owner == applicationID {
+			return []schema.Taken{{Number: 1}}, err
+		}
+		return nil, err
+	}
+	return each(conn.Query(takenQuery), func(q *sqlite3.Stmt) (schema.Taken, error) {
+		return schema.Taken{Number: int(q.Integer(0)), Name: q.String(1), Sum: q.String(2)}, nil
+	})
 }
 
 // migrate brings a database to the schema of this program, or leaves it unchanged: the steps commit
 // together, after check has accepted their result.
 func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (err error) {
 	plan, err := missing(conn, files)
-	if err != nil {
-		return err
-	}
-	repairs, err := wanting(conn, plan.Has)
-	if err != nil || len(plan.Steps)+len(repairs) == 0 {
+	if err != nil || len(plan.Steps) == 0 {
 		return err
 	}
 	if err := conn.Exec("BEGIN IMMEDIATE"); err != nil {
@@ -121,13 +141,12 @@ func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (
 			_ = conn.Exec("ROLLBACK")
 		}
 	}()
-	for _, r := range repairs {
-		if err := conn.Exec(r.sql); err != nil {
-			return fmt.Errorf("step %d in its earlier form: %w", r.step, err)
-		}
+	if err := conn.Exec(stepsTable); err != nil {
+		return err
 	}
 	for _, step := range plan.Steps {
-		if err := conn.Exec(fmt.Sprintf("%s; PRAGMA user_version = %d", step.SQL, step.Number)); err != nil {
+		record := fmt.Sprintf("INSERT INTO grapnel_schema VALUES (%d, '%s', '%s')", step.Number, step.Name, step.Sum)
+		if err := conn.Exec(step.SQL + "\n;" + record); err != nil {
 			return fmt.Errorf("step %d (%s): %w", step.Number, step.Name, err)
 		}
 	}

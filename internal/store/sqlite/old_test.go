@@ -23,8 +23,8 @@ func TestPurgeReadsWhatItRemoves(t *testing.T) {
 	if err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		tx.deliveries.skip(many + 1)
 		return tx.conn.Exec(fmt.Sprintf(`WITH RECURSIVE b(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM b WHERE n <= %d)
-			INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of)
-			SELECT n, 1, 1, 1, 3, 0, 0, 5, 6, 1 FROM b;
+			INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, outcome)
+			SELECT n, 1, 1, 1, 3, 0, 0, 5, 6, 1, 0 FROM b;
 			INSERT INTO redelivery SELECT seq, event FROM finished`, many))
 	}}); err != nil {
 		t.Fatal(err)

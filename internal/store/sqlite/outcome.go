@@ -14,9 +14,8 @@ import (
 // for the class, 3 for the reason code. Lists that ask for one of them read from an index which
 // outcomes occur, and read only the deliveries of those that match.
 const (
-	unknownOutcome = -1
-	otherClass     = 31 // a class or a reason code outside its list: the row names it
-	otherReason    = 7
+	otherClass  = 31 // a class or a reason code outside its list: the row names it
+	otherReason = 7
 )
 
 func outcomeOf(last grapnel.Last) int64 {
@@ -29,9 +28,6 @@ func outcomeOf(last grapnel.Last) int64 {
 
 // withReason is the outcome of a finished delivery.
 func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
-	if outcome == unknownOutcome {
-		return outcome
-	}
 	code, known := reasonCodes.Place(reason)
 	if !known {
 		code = otherReason
@@ -102,9 +98,6 @@ func (l *lister) narrow() bool {
 // fits says whether deliveries with this outcome may match.
 func (l *lister) fits(outcome int64) bool {
 	q := &l.query
-	if outcome == unknownOutcome {
-		return true
-	}
 	return q.Answered(int(outcome>>8)) &&
 		(q.Class == "" || is(codec.Classes, q.Class, outcome>>3&otherClass, otherClass)) &&
 		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
@@ -121,10 +114,10 @@ func (l *lister) waitingFits() string {
 	var where strings.Builder
 	q := &l.query
 	if q.StatusCode != 0 {
-		fmt.Fprintf(&where, " AND (%d IN (outcome >> 8, (outcome >> 8) / 100) OR outcome = -1)", q.StatusCode)
+		fmt.Fprintf(&where, " AND %d IN (outcome >> 8, (outcome >> 8) / 100)", q.StatusCode)
 	}
 	if n, known := codec.Classes.Place(q.Class); known && q.Class != "" {
-		fmt.Fprintf(&where, " AND (outcome >> 3 & 31 = %d OR outcome = -1)", n)
+		fmt.Fprintf(&where, " AND outcome >> 3 & 31 = %d", n)
 	}
 	if n, known := reasonCodes.Place(q.ReasonCode); known && q.ReasonCode != "" {
 		fmt.Fprintf(&where, " AND code = %d", n)
@@ -134,7 +127,7 @@ func (l *lister) waitingFits() string {
 
 // outcomes returns the matching outcomes, which a query finds one after another.
 func (l *lister) outcomes(query string, values ...int64) (found []int64, err error) {
-	for last := int64(unknownOutcome - 1); ; {
+	for last := int64(-1); ; {
 		var there bool
 		if last, there, err = next(l.r.Query(query).Ints(values...).Int(last)); !there {
 			return found, err

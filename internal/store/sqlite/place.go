@@ -16,7 +16,7 @@ import (
 type place struct {
 	decide.Pending
 	target, tenant int64
-	kind           int64  // of its event; 0: step 13 found the delivery pending
+	kind           int64  // of its event
 	outcome        int64  // of the last attempt
 	consumer       string // of its lease
 	changed        bool   // by an attempt, and it has no row yet

@@ -87,7 +87,6 @@ type Store struct {
 	drained     drained
 	purge       purge
 	replayed    atomic.Bool // a replay has progressed, which the tables do not show before the commit
-	doubtful    bool        // some letters are none; see doubtfulQuery
 	path        string
 	log         *slog.Logger
 	now         func() time.Time
@@ -201,11 +200,6 @@ func (s *Store) connect(path string) error {
 	if s.ids, err = readIDKey(conn); err != nil {
 		return err
 	}
-	doubtful, err := one(conn, doubtfulQuery)
-	if err != nil {
-		return err
-	}
-	s.doubtful = doubtful == 1
 	if err := s.catchUp(); err != nil {
 		return err
 	}
@@ -237,8 +231,8 @@ func (s *Store) connect(path string) error {
 
 // readIDKey reads the key of the deliveries' ids.
 func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
-	return first(conn.Query("SELECT secret, plain FROM id_key"), codec.ErrMangled, func(q *sqlite3.Stmt) (*grapnel.IDs, error) {
-		return grapnel.NewIDs(grapnel.IDKey{Secret: q.Bytes(0), Plain: q.Integer(1)}), nil
+	return first(conn.Query("SELECT secret FROM id_key"), codec.ErrMangled, func(q *sqlite3.Stmt) (*grapnel.IDs, error) {
+		return grapnel.NewIDs(q.Bytes(0)), nil
 	})
 }
 

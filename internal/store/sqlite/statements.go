@@ -42,7 +42,7 @@ type statements struct {
 	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
 	setNote, setDiscard                                                          *sqlite3.Stmt
 	oldHour, dropHour, totalDay, setTotalDay                                     *sqlite3.Stmt
-	typeTotal, setTypeTotal, typesTold, kindType, eventKind                      *sqlite3.Stmt
+	typeTotal, setTypeTotal, typesTold, kindType                                 *sqlite3.Stmt
 	oldType, dropType                                                            *sqlite3.Stmt
 	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
@@ -141,7 +141,6 @@ func (q *statements) all(rows int) []text {
 		{&q.setTypeTotal, "INSERT OR REPLACE INTO total_type (whole, hour, tenant, type, body) VALUES (?, ?, ?, ?, ?)"},
 		{&q.typesTold, typesToldQuery},
 		{&q.kindType, kindTypeQuery},
-		{&q.eventKind, eventKindQuery},
 		{&q.oldType, "SELECT hour, tenant, type, body FROM total_type WHERE whole = 0 AND hour < ? ORDER BY hour, tenant, type LIMIT 1"},
 		{&q.dropType, "DELETE FROM total_type WHERE whole = 0 AND hour = ? AND tenant = ? AND type = ?"},
 		{&q.readPage, readPageQuery},

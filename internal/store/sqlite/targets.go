@@ -17,14 +17,6 @@ const (
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	fewLettersQuery          = "SELECT count(*) FROM (SELECT 1 FROM letter WHERE target = ? LIMIT ?)"
-	// doubtfulQuery finds a letter of a delivery that had been repeated with success before it
-	// failed. Earlier versions added such ones; this one adds none, so it is asked once, at the
-	// start. It takes 0.3 s for a million letters.
-	doubtfulQuery = `SELECT EXISTS (SELECT 1 FROM letter l CROSS JOIN mark m ON m.delivery = l.seq WHERE m.replay_result = 3)`
-	// trueLettersQuery counts the others. A subquery instead of the join would be opened and closed
-	// for each letter.
-	trueLettersQuery = `SELECT count(*) FROM (SELECT 1 FROM letter l LEFT JOIN mark m ON m.delivery = l.seq
-		WHERE l.target = ? AND m.replay_result IS NOT 3 LIMIT ?)`
 	// replayedLettersQuery includes dead letters that were repeated with success. It leaves out
 	// discarded ones.
 	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?

@@ -45,13 +45,12 @@ func (s *typeTotals) forget() {
 const (
 	typesToldQuery = "SELECT count(*) FROM total_type WHERE whole = ? AND hour = ? AND tenant = ? AND type <> ''"
 	kindTypeQuery  = "SELECT type FROM kind WHERE number = ?"
-	eventKindQuery = "SELECT kind FROM event WHERE seq = ?"
 )
 
 // sumKind changes the totals of the type of a delivery's event.
 func (t *tx) sumKind(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	hour, s := codec.HourOf(codec.Micros(at)), &t.types
-	if s.last == nil || d.kind == 0 || s.lastKind != d.kind || s.lastHour != hour {
+	if s.last == nil || s.lastKind != d.kind || s.lastHour != hour {
 		name, err := t.typeName(d)
 		if err != nil {
 			return err
@@ -89,14 +88,8 @@ func (s *typeTotals) touch(sum *typeTotal) {
 	}
 }
 
-// typeName is the type of a delivery's event. Rows of pending from before step 13 have no kind.
+// typeName is the type of a delivery's event.
 func (t *tx) typeName(d *place) (string, error) {
-	if d.kind == 0 {
-		var err error
-		if d.kind, err = lookUp(t.q.eventKind.Int(d.Event)); err != nil {
-			return "", err
-		}
-	}
 	return cached(t.names.types, t.bounds.Names, d.kind, func() (string, error) { return lookUpText(t.q.kindType.Int(d.kind)) })
 }
 

@@ -23,7 +23,7 @@ var idCases = []testCase{
 			d.Error("there are no deliveries")
 		}
 	}},
-	{"with the row id in clear are none in a new store", func(d *driver) {
+	{"with the row id in clear are none", func(d *driver) {
 		d.stock()
 		for _, one := range d.list(store.DeliveryQuery{}) {
 			if read, err := d.IDs().Read(one.PlainID()); err == nil {
@@ -32,8 +32,8 @@ var idCases = []testCase{
 		}
 	}},
 	{"have an unguessable key", func(d *driver) {
-		if key := d.IDs().Key(); len(key.Secret) < 16 || bytes.Count(key.Secret, key.Secret[:1]) == len(key.Secret) {
-			d.Errorf("a secret of %d bytes", len(key.Secret))
+		if key := d.IDs().Key(); len(key) < 16 || bytes.Count(key, key[:1]) == len(key) {
+			d.Errorf("a secret of %d bytes", len(key))
 		}
 	}},
 	{"stay when the store is opened anew", func(d *driver) {
