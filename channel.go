@@ -51,10 +51,6 @@ const (
 // ChannelPattern is the only pattern that a channel subscribes to.
 const ChannelPattern = "grapnel.alert.*"
 
-// IsAlert says whether events of this type are alerts. Only the server makes them, and only
-// endpoints that name a pattern of such types get them: one that wants every type does not.
-func IsAlert(eventType string) bool { return strings.HasPrefix(eventType, "grapnel.alert.") }
-
 // WantsAlerts says whether a pattern may match the types of alerts at all: it has to name their
 // first segment.
 func WantsAlerts(pattern string) bool { return strings.HasPrefix(pattern, "grapnel.") }

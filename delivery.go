@@ -39,6 +39,17 @@ type Last struct {
 	Duration   time.Duration
 }
 
+// Mark holds notes on a finished delivery. They do not change its outcome.
+type Mark struct {
+	Note          string
+	DiscardedAt   time.Time // an operator has dismissed it; it is no dead letter any more
+	DiscardReason string
+	ReplayedAt    time.Time // when it was last delivered again
+	ReplayedBy    string    // the replay's id; empty: a manual retry
+	ReplayedAs    int64     // the new delivery, or the later one by which its event was delivered
+	ReplayResult  Status    // outcome of the redelivery; Pending until it is finished
+}
+
 // Waiting has the fields of a delivery that is not final: its position in its lane and its
 // schedule.
 type Waiting struct {
@@ -172,4 +183,12 @@ type Peer struct {
 	Address          string    // IP address, without a port
 	Certificate      string    // the first 8 bytes of its SHA-256, in hexadecimal
 	CertificateUntil time.Time // end of its validity
+}
+
+// Lane is the sequence of one key's deliveries at one endpoint, as of now.
+type Lane struct {
+	Endpoint string
+	Key      string
+	Head     Delivery // without its attempts
+	Waiting  int      // deliveries behind the head
 }

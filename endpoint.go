@@ -2,7 +2,6 @@ package grapnel
 
 import (
 	"cmp"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -205,22 +204,6 @@ func (l *RateLimit) Pace() (each, burst time.Duration) {
 	each = time.Duration(max(min(float64(time.Second)/l.PerSecond, float64(most)), 1))
 	return each, each * time.Duration(max(l.Burst, 1))
 }
-
-// Live says whether the secret signs at the given time.
-func (s Secret) Live(now time.Time) bool { return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) }
-
-// String keeps the secret out of formatted output.
-func (Secret) String() string { return "[redacted]" }
-
-// GoString keeps the secret out of %#v.
-func (Secret) GoString() string { return "[redacted]" }
-
-// LogValue keeps the secret out of logs.
-func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
-
-// MarshalText redacts the secret in JSON, for example inside a logged endpoint. Code that stores
-// secrets names their fields itself.
-func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 // NamedPolicy is a policy that a tenant has stored under a name.
 type NamedPolicy struct {

@@ -14,3 +14,9 @@ var Version = "0.1.0-dev"
 
 // DefaultTenant owns the objects that are created without naming a tenant.
 const DefaultTenant = "default"
+
+// Status is the state of a delivery. Pending and Held are not final; all others are.
+type Status string
+
+// Trigger is the cause of an attempt.
+type Trigger string
