@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
+import { connect, type AddressInfo } from "node:net";
 import { test } from "node:test";
 import express5 from "express";
 import Fastify from "fastify";
@@ -39,8 +39,19 @@ async function serving(server: Server, run: (base: string) => Promise<void>): Pr
   }
 }
 
+/** Sends half of a body and closes the connection. */
+async function leaves(base: string): Promise<void> {
+  const { hostname, port } = new URL(base);
+  const socket = connect(Number(port), hostname);
+  await new Promise<void>((resolve) => {
+    socket.write(`POST /hooks HTTP/1.1\r\nhost: ${hostname}\r\ncontent-length: 100\r\n\r\nhalf`, () => setTimeout(resolve, 50));
+  });
+  socket.destroy();
+}
+
 /** What each framework has to do at /hooks. */
 async function receives(base: string): Promise<void> {
+  await leaves(base); // a rejection that nobody handles ends the process
   const answers: string[] = [];
   const post = async (init: RequestInit) => {
     const response = await fetch(`${base}/hooks`, init);

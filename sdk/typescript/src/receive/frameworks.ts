@@ -9,7 +9,9 @@ type NodeRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; origin
 /** A handler for node:http, and for a route of Express, Connect or a controller of Nest. */
 export function nodeHandler(hooks: Hooks): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   return async (req, res) => {
-    const { status, headers, body } = await respond(hooks, req);
+    const answer = await respond(hooks, req);
+    if (!answer) return void res.destroy();
+    const { status, headers, body } = answer;
     headers["content-length"] = String(Buffer.byteLength(body));
     const rest = !req.complete && !req.readableEnded; // of a body that is too large
     if (rest) {
@@ -20,8 +22,14 @@ export function nodeHandler(hooks: Hooks): (req: IncomingMessage, res: ServerRes
   };
 }
 
-async function respond(hooks: Hooks, req: NodeRequest): Promise<Answer> {
-  const body = await rawBody(req, hooks.maxBody);
+/** undefined: the sender left before its body was whole. A rejection here would end the process, since node:http awaits no handler. */
+async function respond(hooks: Hooks, req: NodeRequest): Promise<Answer | undefined> {
+  let body: Uint8Array | undefined;
+  try {
+    body = await rawBody(req, hooks.maxBody);
+  } catch {
+    return undefined;
+  }
   if (!body)
     return bodyIsGone(
       "A parser has read the body, and the signature covers its bytes. Register the receiver before app.use(express.json()), " +
