@@ -1,11 +1,14 @@
 """The inbox on every database: stored before it is answered, in order for each ordering key, retried, replayed."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 from worlds import SQL, World
 
 from grapnel.receive import NotDead, Permanent, Retryable, RetryAfter
+from grapnel.receive.store import Locked
 
 every_inbox = pytest.mark.parametrize("world", (*SQL, "memory", "memory-async"), indirect=True)
 
@@ -158,3 +161,55 @@ def test_an_ordering_key_that_cannot_be_made_is_malformed(world: World) -> None:
     hook = world.hook("inbox", lambda d: None, ordering_key=lambda d: d.json()["missing"])
     assert world.send(hook, "evt_1").outcome == "malformed"
     assert work(world, hook) == 0
+
+
+@pytest.mark.parametrize("world", ("sqlite", "memory", "memory-async"), indirect=True)
+def test_a_worker_outlives_a_handler_that_exits(world: World) -> None:
+    runs: list[str] = []
+    stop = threading.Event()
+    ended = asyncio.CancelledError() if world.asynchronous else SystemExit(1)
+
+    def handle(d: Any) -> None:
+        runs.append(d.id)
+        if d.id == "evt_1" and d.attempt == 1:
+            raise ended
+        stop.set()
+
+    hook = world.hook("inbox", handle)
+    for event in ("evt_1", "evt_2"):
+        world.send(hook, event)
+    if world.runner:
+
+        async def both() -> None:
+            worker = asyncio.create_task(hook.work(0.01))
+            while not stop.is_set() and not worker.done():
+                await asyncio.sleep(0.01)
+            assert worker.cancel()
+
+        world.runner.run(both())
+    else:
+        worker = threading.Thread(target=hook.work, args=(stop, 0.01))
+        worker.start()
+        worker.join(20)
+    assert runs == ["evt_1", "evt_2"]
+    world.now += 1
+    assert (work(world, hook), runs) == (1, ["evt_1", "evt_2", "evt_1"])
+
+
+@every_inbox
+def test_the_end_of_an_attempt_is_stored_although_the_store_was_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+    unit, calls = world.store.unit, [0]
+
+    def refusing(body: Any, wait_ms: int) -> Any:
+        calls[0] += 1
+        if calls[0] in (2, 3):  # the first takes the request, the second stores its end
+            raise Locked()
+        return (yield from unit(body, wait_ms))
+
+    hook = world.hook("inbox", lambda d: runs.append(d.id))
+    world.send(hook, "evt_1")
+    monkeypatch.setattr(world.store, "unit", refusing)
+    assert world.wait(hook.work_one())
+    world.now += 60
+    assert (work(world, hook), runs) == (0, ["evt_1"])

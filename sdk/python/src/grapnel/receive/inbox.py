@@ -17,6 +17,7 @@ from .store import Bid, Claim, Key, LostClaim, NotDead, Unit
 OrderingKey = Callable[[Delivery], str]
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0  # seconds between attempts, which double
+END_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)  # between tries to store how an attempt ended
 
 
 class Inbox:
@@ -107,8 +108,17 @@ class Inbox:
                 yield from unit.keep(letter, replace=True)
                 yield from unit.mark_dead(letter.key, now)
 
-        try:
-            yield from core.unit(body)
-        except LostClaim as lost:
-            failed = failed or lost
+        # An end that is not stored leaves the request to its lease, and the handler runs again after that. A late try is
+        # harmless: the end counts only while the request is this attempt's.
+        for pause in (*END_PAUSES, None):
+            try:
+                yield from core.unit(body)
+                break
+            except LostClaim as lost:
+                failed = failed or lost
+                break
+            except Exception:
+                if pause is None:
+                    raise
+                yield core.io.sleep(pause)
         core.observe(Result(Outcome.DEAD_LETTERED if letter else outcome, error=failed), d)

@@ -147,11 +147,19 @@ class InboxHook(Hook):
         return run(self._inbox.work_one())
 
     def work(self, stop: threading.Event, idle: float = 0.2) -> None:
-        """Works until stop is set, and looks again after ``idle`` seconds when no request is ready."""
+        """Works until stop is set, and looks again after ``idle`` seconds when no request is ready.
+
+        A handler that calls ``sys.exit`` ends its attempt, and no worker outside of the main thread, where a signal may
+        ask the program to end.
+        """
         while not stop.is_set():
             try:
                 if not self.work_one():
                     stop.wait(idle)
+            except SystemExit:
+                if threading.current_thread() is threading.main_thread():
+                    raise
+                log.warning("a handler called sys.exit; the worker goes on", exc_info=True)
             except Exception:
                 log.warning("looking for requests in the inbox failed; retrying", exc_info=True)
                 stop.wait(idle)
@@ -229,11 +237,16 @@ class AsyncInboxHook(AsyncHook):
         return await arun(self._inbox.work_one())
 
     async def work(self, idle: float = 0.2) -> None:
-        """Works until its task is cancelled."""
+        """Works until its task is cancelled. A handler that raises ``CancelledError`` itself ends its attempt only."""
+        task = asyncio.current_task()
         while True:
             try:
                 if not await self.work_one():
                     await asyncio.sleep(idle)
+            except asyncio.CancelledError:
+                if task is None or task.cancelling():
+                    raise
+                log.warning("a handler was cancelled; the worker goes on", exc_info=True)
             except Exception:
                 log.warning("looking for requests in the inbox failed; retrying", exc_info=True)
                 await asyncio.sleep(idle)

@@ -220,10 +220,11 @@ class SqlStore:
                 raise
             try:
                 result = yield from body(SqlUnit(found))
-            except BaseException:
-                yield from found.rollback()
+                yield from found.commit()
+            except BaseException:  # of a commit, too: a connection that is used again must have no transaction open
+                with contextlib.suppress(Exception):
+                    yield from found.rollback()
                 raise
-            yield from found.commit()
             return result
         finally:
             if self._release:
