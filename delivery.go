@@ -123,8 +123,7 @@ type Attempt struct {
 	StatusCode   int // 0: no response
 	Class        policy.Class
 	Error        string
-	// by name; without those that Sent derives. Nil: nothing was sent, or an earlier version
-	// recorded the attempt
+	// by name; without those that Sent derives. Nil: nothing was sent
 	RequestHeaders  []Header
 	ResponseHeaders map[string]string
 	ResponseBody    []byte
@@ -139,8 +138,7 @@ func Derived() []string {
 	return []string{"Webhook-Id", "Webhook-Timestamp", "Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Trigger", "Grapnel-Sequence"}
 }
 
-// Sent returns the headers of an attempt's request, id being the delivery's; nil: nothing was sent,
-// or an earlier version recorded the attempt.
+// Sent returns the headers of an attempt's request, id being the delivery's; nil: nothing was sent.
 func (d *Delivery) Sent(a *Attempt, id string) map[string]string {
 	if a.RequestHeaders == nil {
 		return nil

@@ -145,15 +145,6 @@ func (t *Totals) FailedAttempts() int64 {
 // TriedAgain is the number of recorded attempts that left their delivery pending.
 func (t *Totals) TriedAgain() int64 { return t.Retries.all() }
 
-// Counted is the number of finished deliveries that have been counted with their attempts. It is
-// less than Finished if an earlier version counted some of them.
-func (t *Totals) Counted() (n int64) {
-	for _, tries := range t.Tries {
-		n += tries
-	}
-	return n
-}
-
 // MostTries is the number of attempts from which on Tries does not distinguish.
 const MostTries = 16
 

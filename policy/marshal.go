@@ -14,7 +14,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON has written, every field included, so its base is not looked
-// up. A field that an earlier version did not write is what it was then: that of standard.
+// up. A field that is not written, because a later version added it, is that of standard.
 func (p *Policy) UnmarshalJSON(raw []byte) error {
 	asWritten := func(preset string) (Policy, bool) {
 		p := standard()

@@ -72,11 +72,11 @@ type Attempt struct {
 	StartedAt       time.Time         `json:"started_at"`
 	Duration        policy.Duration   `json:"duration"`
 	Phases          Phases            `json:"phases"`
-	Peer            Peer              `json:"peer,omitzero" doc:"the receiver's end of the connection; absent: none was made, or by an earlier version"`
+	Peer            Peer              `json:"peer,omitzero" doc:"the receiver's end of the connection; absent: none was made"`
 	StatusCode      int               `json:"status_code" nullable:"true" doc:"null: there was no response"`
 	ErrorClass      policy.Class      `json:"error_class"`
 	Error           string            `json:"error" nullable:"true"`
-	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"the headers of the request; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: no request was sent, or by an earlier version"`
+	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"the headers of the request; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: no request was sent"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
 	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`

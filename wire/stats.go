@@ -48,10 +48,9 @@ type Totals struct {
 	Latency             Latency `json:"latency" doc:"latency of answered attempts; exact to a fifth"`
 }
 
-// FirstAttemptRate is the part of the first attempts that succeeded; nil without any. Totals of
-// earlier versions have successes without first attempts, of which there is no rate either.
+// FirstAttemptRate is the part of the first attempts that succeeded; nil without any.
 func (t *Totals) FirstAttemptRate() *float64 {
-	if t.FirstAttempts < max(t.FirstAttemptSuccess, 1) {
+	if t.FirstAttempts == 0 {
 		return nil
 	}
 	rate := float64(t.FirstAttemptSuccess) / float64(t.FirstAttempts)

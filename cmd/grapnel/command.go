@@ -30,7 +30,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	for _, sub := range commands {
 		if sub.Name() == "get" {
-			sub.Aliases = append(sub.Aliases, "show") // the word of an earlier release
+			sub.Aliases = append(sub.Aliases, "show") // for those who expect that word
 		}
 	}
 	c.AddCommand(commands...)

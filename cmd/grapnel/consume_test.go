@@ -488,7 +488,7 @@ func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
 		if got.code != tc.code {
 			t.Errorf("%s: exit code %d: %s", tc.about, got.code, got.errs)
 		}
-		if sent := p.sent["PATCH /v1/queues/que_2"]; (sent == `{"quiet":true}`) != (tc.code == 0) {
+		if sent := p.sent["PATCH /v1/queues/que_2"]; sent != "" {
 			t.Errorf("%s: the queue was changed by %q", tc.about, sent)
 		}
 		if tc.code == 0 && !strings.Contains(got.errs, "4 messages are pending") {

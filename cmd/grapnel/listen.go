@@ -189,9 +189,6 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 			Next: "Lease from it with --queue, or give another --name."}
 	}
 	changes := map[string]any{}
-	if !all.Quiet { // an older program created it
-		changes["quiet"] = true
-	}
 	if l.policy != "" && l.policy != words.Policy(all.Policy, all.PolicyChanges) {
 		changes["policy"] = l.policy
 	}

@@ -22,8 +22,7 @@ type Configuration interface {
 	// changed need not read the whole.
 	Version(ctx context.Context) (version, newest int64, err error)
 	// Changes returns the differences since a version. false: the store does not have all of them,
-	// because the version is too old or was written by a program that stored no list of changes.
-	// Then only Version and Newest are set, and the caller reads Config.
+	// because the version is too old. Then only Version and Newest are set, and the caller reads Config.
 	Changes(ctx context.Context, since int64) (ConfigChanges, bool, error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one with this Revision. It
 	// fails with grapnel.CodeConflict if the stored revision is another one, or if another queue of

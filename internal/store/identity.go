@@ -8,7 +8,7 @@ import (
 func (h *Head) Identity() Identity { return Identity{h.Event, h.Endpoint, h.CreatedAt} }
 
 // Is reports whether a row with these values, the time in microseconds, has this Identity. An
-// Identity without event matches any row: an order from a node of an earlier version has none.
+// Identity without event matches any row: a change that names a row id alone has none.
 func (i *Identity) Is(event int64, endpoint string, created int64) bool {
 	return i.Event == 0 || i.Event == event && i.Endpoint == endpoint && i.CreatedAt.UnixMicro() == created
 }

@@ -149,7 +149,7 @@ func viewFigures(t *grapnel.Totals) wire.Figures {
 		Errors: map[string]int64{}, RetryReasons: map[string]int64{}, EndReasons: map[string]int64{}, AttemptCounts: []wire.AttemptCount{}}
 	f.FirstAttemptSuccessRate = f.FirstAttemptRate()
 	f.RetryRate = ratio(t.Retried, t.Attempted())
-	f.AttemptsPerDelivery = ratio(t.Spent, t.Counted()-t.Tries[0])
+	f.AttemptsPerDelivery = ratio(t.Spent, t.Attempted())
 	for attempts, n := range t.Tries {
 		if n != 0 {
 			f.AttemptCounts = append(f.AttemptCounts, wire.AttemptCount{Attempts: attempts, Deliveries: n})

@@ -687,16 +687,15 @@ func TestNewRulesShortenTheWait(t *testing.T) {
 	}
 }
 
-// TestHoldOnRecordHasABeginning: after a restart the health of a throttled endpoint has a since
-// time.
+// TestHoldOnRecordHasABeginning: after a restart a throttled endpoint is so since the time on record.
 func TestHoldOnRecordHasABeginning(t *testing.T) {
 	w := newWard(t, nil)
 	w.core = New(Options{})
 	was := store.Standing{Endpoint: "ep", Number: 1}
-	was.HoldUntil = w.now.Add(time.Minute)
+	was.HoldUntil, was.HeldAt = w.now.Add(time.Minute), w.now.Add(-time.Minute)
 	cfg := w.cfg
 	w.step(Configured{Endpoint: &cfg, Standing: was})
-	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthThrottled || h.Since.IsZero() {
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthThrottled || !h.Since.Equal(was.HeldAt) {
 		t.Errorf("it is %s since %v", h.State, h.Since)
 	}
 }

@@ -28,9 +28,6 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 			*at = now
 		}
 	}
-	if st := &g.standing; st.HoldUntil.After(now) && st.HeldAt.IsZero() {
-		st.HeldAt = now // at the latest: an earlier version did not store it
-	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.makeDue = true
 		if now.Sub(back) < ep.bounds.Ramps {

@@ -9,8 +9,7 @@ import (
 // attemptFormat is the first byte of an encoded attempt; another layout gets another number.
 const attemptFormat = 1
 
-// The bits of an encoded attempt's flags. Versions that know only the first read past the request's
-// headers, which are at the end: nodes of both can share a database.
+// The bits of an encoded attempt's flags.
 const (
 	flagReused  = 1
 	flagRequest = 2 // headers of the request follow

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -18,9 +17,8 @@ import (
 
 type endpointDocument struct {
 	grapnel.Endpoint
-	Secrets   []secretDocument // instead of those that hide their text
-	Channel   *channelDocument `json:",omitzero"`
-	Templates bool             `json:",omitzero"` // braces in Headers are placeholders; in documents of earlier versions they are text
+	Secrets []secretDocument // instead of those that hide their text
+	Channel *channelDocument `json:",omitzero"`
 }
 
 type channelDocument struct {
@@ -59,7 +57,7 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 	for i := range ep.Former {
 		cut(&ep.Former[i].Until)
 	}
-	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets), Templates: len(ep.Headers) > 0}
+	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
 	doc.Endpoint.Secrets, doc.Endpoint.Channel = nil, nil
 	if ep.Channel != nil {
 		doc.Channel = &channelDocument{*ep.Channel, showSecrets([]grapnel.Secret{ep.Channel.URL})[0]}
@@ -80,11 +78,6 @@ func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 		ep.Channel.URL = grapnel.Secret(doc.Channel.URL)
 	}
 	ep.Revision = revision
-	if !doc.Templates {
-		for name, value := range ep.Headers {
-			ep.Headers[name] = strings.NewReplacer("{", "{{", "}", "}}").Replace(value)
-		}
-	}
 	return ep, nil
 }
 

@@ -182,9 +182,7 @@ func Sum(e *grapnel.Event) int64 {
 	enc.texts(e.Metadata)
 	enc.time(e.OccurredAt)
 	enc.time(e.AcceptedAt)
-	if e.Source != "" { // without a source it equals the checksum of earlier versions
-		enc.text(e.Source)
-	}
+	enc.text(e.Source)
 	crc = crc32.Update(crc, table, enc.b)
 	if cap(enc.b) <= keptSum {
 		sums.Put(enc)

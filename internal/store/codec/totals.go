@@ -10,8 +10,8 @@ func countsOf(t *grapnel.Totals) [8]*int64 {
 	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
 }
 
-// Counters number all other counts of totals. The numbers are in databases and never change; rows
-// of earlier versions have only the latencies. Each part has room to grow at its end.
+// Counters number all other counts of totals. The numbers are in databases and never change. Each
+// part has room to grow at its end.
 const (
 	counterLatency    = 0
 	counterDuplicates = 90

@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -68,16 +67,11 @@ type Held struct {
 }
 
 // Held finds the digest whose event will have the id; nil: none waits for its time.
-func (b *Boxes) Held(tenant, event string) *Held {
+func (b *Boxes) Held(event string) *Held {
 	for id, box := range b.Recipients {
-		if box.Count > 0 && box.event(tenant, id) == event {
+		if box.Count > 0 && box.Event == event {
 			return &Held{id, box.Until}
 		}
 	}
 	return nil
-}
-
-// event is the id of the digest. Boxes of an earlier version do not have it.
-func (box *Box) event(tenant, recipient string) string {
-	return cmp.Or(box.Event, digestID(tenant, box.Began, recipient))
 }

@@ -210,7 +210,7 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if len(box.Titles) < p.bounds.Titles {
 		box.Titles = append(box.Titles, headline(c))
 	}
-	event := box.event(p.tenant, r.ID)
+	event := box.Event
 	if _, counted := box.Open[event]; counted && !c.Alert.inside(event) {
 		box.Open[event]++
 	}
@@ -230,7 +230,7 @@ func (p *posting) ended(r Recipient, box *Box, a *Alert) {
 			continue
 		}
 		box.Open[id]--
-		if box.Open[id] > 0 || box.Count > 0 && id == box.event(p.tenant, r.ID) {
+		if box.Open[id] > 0 || box.Count > 0 && id == box.Event {
 			continue
 		}
 		delete(box.Open, id)
@@ -242,7 +242,7 @@ func (p *posting) ended(r Recipient, box *Box, a *Alert) {
 
 // digest sends what the box has, unless it would open an incident for alerts that have all ended.
 func (p *posting) digest(r Recipient, box *Box) {
-	event, held := box.event(p.tenant, r.ID), *box
+	event, held := box.Event, *box
 	*box = Box{Window: box.Window, Sent: box.Sent, Open: box.Open}
 	if open, counted := box.Open[event]; counted && open == 0 {
 		delete(box.Open, event)

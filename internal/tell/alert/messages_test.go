@@ -289,8 +289,8 @@ func TestTheIncidentOfADigestIsClosed(t *testing.T) {
 	}
 }
 
-// TestADigestThatWasNotCounted: a digest that was begun for a service without incidents, or by an
-// earlier version, is sent although the alerts that were counted since have all ended.
+// TestADigestThatWasNotCounted: a digest that was begun for a service without incidents is sent
+// although the alerts that were counted since have all ended.
 func TestADigestThatWasNotCounted(t *testing.T) {
 	b, r := bounds.Fill(Bounds{}), Recipient{ID: "a", Gather: time.Hour}
 	var boxes Boxes

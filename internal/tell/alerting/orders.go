@@ -158,7 +158,7 @@ func (k *Keeper) Message(ctx context.Context, scope store.Scope, of *alert.Alert
 		return nil, nil, err
 	}
 	boxes, err := alert.DecodeBoxes(doc.Body)
-	return nil, boxes.Held(tenant, event), err
+	return nil, boxes.Held(event), err
 }
 
 // Rule is a rule as it holds for one tenant, or for the operator.

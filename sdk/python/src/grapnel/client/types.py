@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 90b36497d7c55376992f17dc633ce9a3cb5a67612bf10d72f013d81bba8a4d5f."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 81554f76aa1b551ff607bcb20304802968dd72f344f4413df2d8975d84050f96."""
 
 from __future__ import annotations
 
@@ -125,12 +125,12 @@ class Attempt(TypedDict):
     payload_hidden: NotRequired[bool]
     "the caller may not see values of headers and bodies"
     peer: NotRequired[Peer]
-    "the receiver's end of the connection; absent: none was made, or by an earlier version"
+    "the receiver's end of the connection; absent: none was made"
     phases: Phases
     policy_revision: int
     "the endpoint's revision whose policy decided"
     request_headers: dict[str, str] | None
-    "the headers of the request; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: no request was sent, or by an earlier version"
+    "the headers of the request; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: no request was sent"
     response_body: str
     "the first 16 KiB, as text"
     response_body_base64: NotRequired[str]
