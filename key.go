@@ -1,7 +1,6 @@
 package grapnel
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"slices"
 	"time"
@@ -15,57 +14,10 @@ type Key struct {
 	Scopes    []Scope
 	Hash      [32]byte // SHA-256 of the whole key text, which carries 256 random bits
 	CreatedAt time.Time
-
-	// Series makes it no API key but the record of which passes of its tenant are valid: those that
-	// have this series. Such a record opens nothing, and no list of keys has it.
-	Series string `json:",omitzero"`
-	// Ended makes it the record that sessions have ended, in the same way.
-	Ended *EndedSessions `json:",omitempty"`
-	// Portal makes it the record of how the portal of its tenant looks, in the same way.
-	Portal *Portal `json:",omitempty"`
 }
 
 // AdminKeyID is the id of the admin key of a server's first start, and of those that replace it.
 const AdminKeyID = "key_admin"
-
-// Secret says whether it is an API key, and not a record that is stored with the keys.
-func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil && k.Ended == nil }
-
-// SeriesID is the id of the record with the series of a tenant's passes.
-func SeriesID(tenant string) string { return recordID("_series_", tenant) }
-
-// EraID is the id of the record with the era of the passes of all tenants, which is a series.
-func EraID() string { return SeriesID("") }
-
-// SessionKeyOwner stands for a tenant in the record by which nodes on one database notice that they
-// have different session keys. Its series is from the key of the node that started last.
-const SessionKeyOwner = "\x00session key"
-
-// PortalID is the id of the record of how the portal of a tenant looks.
-func PortalID(tenant string) string { return recordID("_portal_", tenant) }
-
-// EndedSessions says that the sessions of a person, or of a portal link, have ended: those that
-// began at that time or before; or, by the id of its pass, that one session was signed out.
-type EndedSessions struct {
-	Before time.Time
-	Until  time.Time `json:",omitzero"` // the sessions would have ended by then; zero: unknown
-}
-
-// LongestSession bounds the life of sessions: the records of those that were ended are not kept for
-// ever.
-const LongestSession = 30 * 24 * time.Hour
-
-// EndedPrefix begins the ids of records of ended sessions.
-const EndedPrefix = KeyPrefix + "_ended_"
-
-// EndedID is the id of such a record. whose is the subject of passes, the id of a link, or that of
-// a pass.
-func EndedID(tenant, whose string) string { return recordID("_ended_", tenant+"\x00"+whose) }
-
-func recordID(kind, tenant string) string {
-	sum := sha256.Sum256([]byte(tenant))
-	return KeyPrefix + kind + base64.RawURLEncoding.EncodeToString(sum[:16])
-}
 
 // Scope is a right of a key.
 type Scope string

@@ -178,6 +178,6 @@ func (l *life) besides(s *Server, api http.Handler) http.Handler {
 
 // front is the handler of all requests.
 func (l *life) front(s *Server, metrics http.Handler) http.Handler {
-	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Series("") }, rand.Reader)
+	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Access(grapnel.SeriesID("")).Series }, rand.Reader)
 	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
 }

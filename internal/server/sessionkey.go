@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -69,7 +68,7 @@ func (s *Server) compareSessionKey(ctx context.Context) error {
 		return nil
 	}
 	hash := s.session.secret("comparison of session keys")
-	mine, theirs := base64.RawURLEncoding.EncodeToString(hash[:9]), s.life.engine.Series(grapnel.SessionKeyOwner)
+	mine, theirs := base64.RawURLEncoding.EncodeToString(hash[:9]), s.life.engine.Access(grapnel.SessionKeyID).Series
 	if theirs == mine {
 		return nil
 	}
@@ -77,10 +76,8 @@ func (s *Server) compareSessionKey(ctx context.Context) error {
 		s.log.Warn("session key differs from that of another node; sessions and portal links of one are refused by the other",
 			"remedy", "give all nodes the same GRAPNEL_SESSION_KEY")
 	}
-	now := time.Now().UTC()
-	_, err := s.life.engine.PutKey(ctx, store.Everyone(), grapnel.Key{ID: grapnel.SeriesID(grapnel.SessionKeyOwner), Name: "session key",
-		CreatedAt: now, Series: mine}, store.With{})
-	if err != nil {
+	is := grapnel.AccessRecord{ID: grapnel.SessionKeyID, Series: mine}
+	if _, err := s.life.engine.PutAccess(ctx, store.Everyone(), is, store.With{}); err != nil {
 		return fmt.Errorf("the session key cannot be compared with that of other nodes: %w", err)
 	}
 	return nil

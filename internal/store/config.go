@@ -43,7 +43,7 @@ type Configuration interface {
 	// PutPolicy creates or replaces a named policy. It fails with grapnel.CodeConflict if another
 	// policy of the tenant has the name. It counts revisions but does not check them.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
-	// DeletePolicy and DeleteKey ignore With.Once and With.Operational, so that they work on a full disk.
+	// DeletePolicy, DeleteKey and DeleteAccess ignore With.Once and With.Operational, so that they work on a full disk.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
 	// PutEventType creates the event type (Revision 0) or replaces the one with this Revision, as
 	// PutEndpoint does. It fails with grapnel.CodeConflict if another event type of the tenant has
@@ -54,6 +54,10 @@ type Configuration interface {
 	// PutKey creates an API key, or replaces the one with the same id.
 	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
 	DeleteKey(ctx context.Context, scope Scope, id string, with With) error
+	// PutAccess creates an access record, or replaces the one with the same id. Its times are stored
+	// to the nanosecond: cut, an ending would spare sessions that began within its microsecond.
+	PutAccess(ctx context.Context, scope Scope, r grapnel.AccessRecord, with With) (Put, error)
+	DeleteAccess(ctx context.Context, scope Scope, id string, with With) error
 	// Recall returns the stored answer of an idempotency key that has not expired at the given
 	// time, or nil.
 	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
@@ -73,6 +77,7 @@ type Config struct {
 	Policies  []grapnel.NamedPolicy
 	Types     []grapnel.EventType
 	Keys      []grapnel.Key
+	Access    []grapnel.AccessRecord
 	Newest    int64 // the highest row id of any delivery so far
 }
 
@@ -84,6 +89,7 @@ type ConfigChanges struct {
 	Policies        Edits[grapnel.NamedPolicy]
 	Types           Edits[grapnel.EventType]
 	Keys            Edits[grapnel.Key]
+	Access          Edits[grapnel.AccessRecord]
 }
 
 // Edits are the differences between two lists that are sorted by id.

@@ -7,49 +7,45 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Records finds a key, or a record that is stored with the keys, by its id; nil: there is none.
-type Records func(id string) *grapnel.Key
-
-func (find Records) series(tenant string) string {
-	if k := find(grapnel.SeriesID(tenant)); k != nil {
-		return k.Series
-	}
-	return ""
+// Records are the keys and access records as of one moment, by their ids.
+type Records interface {
+	Key(id string) *grapnel.Key             // nil: there is none
+	Access(id string) *grapnel.AccessRecord // one without content if there is none
 }
 
 // ended says whether sessions that began at a time have ended.
-func (find Records) ended(tenant, whose string, began time.Time) bool {
-	k := find(grapnel.EndedID(tenant, whose))
-	return k != nil && k.Ended != nil && !began.After(k.Ended.Before)
+func ended(in Records, tenant, whose string, began time.Time) bool {
+	is := in.Access(grapnel.EndedID(tenant, whose)).Ended
+	return is != nil && !began.After(is.Before)
 }
 
 // Holds says whether a pass is valid, as far as revocations are concerned.
-func (p *Pass) Holds(find Records) bool {
+func (p *Pass) Holds(in Records) bool {
 	switch {
-	case p.Era != find.series(""):
+	case p.Era != in.Access(grapnel.SeriesID("")).Series:
 		return false
-	case p.Portal && p.Tenant != "" && p.Series != find.series(p.Tenant):
+	case p.Portal && p.Tenant != "" && p.Series != in.Access(grapnel.SeriesID(p.Tenant)).Series:
 		return false
-	case p.Link != "" && find.ended(p.Tenant, p.Link, p.Begins):
+	case p.Link != "" && ended(in, p.Tenant, p.Link, p.Begins):
 		return false
-	case !p.Portal && p.Tenant != "" && find.ended("", p.Subject, p.Begins): // by an admin of all tenants
+	case !p.Portal && p.Tenant != "" && ended(in, "", p.Subject, p.Begins): // by an admin of all tenants
 		return false
-	case find.ended(p.Tenant, p.ID, p.Begins): // signed out
+	case ended(in, p.Tenant, p.ID, p.Begins): // signed out
 		return false
 	}
-	return p.backed(find) && !find.ended(p.Tenant, p.Subject, p.Begins)
+	return p.backed(in) && !ended(in, p.Tenant, p.Subject, p.Begins)
 }
 
 // backed says whether the maker of a pass still has the rights that it gave.
-func (p *Pass) backed(find Records) bool {
+func (p *Pass) backed(in Records) bool {
 	m := p.Maker
 	if m == nil {
 		return true
 	}
 	if m.Key == "" {
-		return !find.ended("", m.ID, m.Begins) && !find.ended(m.Tenant, m.ID, m.Begins)
+		return !ended(in, "", m.ID, m.Begins) && !ended(in, m.Tenant, m.ID, m.Begins)
 	}
-	k, known := p.MakerKey(find)
+	k, known := p.MakerKey(in)
 	if !known || !p.Portal {
 		return known
 	}
@@ -62,10 +58,10 @@ func (p *Pass) backed(find Records) bool {
 
 // MakerKey is the key that made a pass; false: there is none any more. A key that has replaced it
 // under its id is another one.
-func (p *Pass) MakerKey(find Records) (grapnel.Key, bool) {
+func (p *Pass) MakerKey(in Records) (grapnel.Key, bool) {
 	m := p.Maker
-	k := find(m.ID)
-	if k == nil || !k.Secret() || k.Tenant != m.Tenant || Mark(k.Hash) != m.Key {
+	k := in.Key(m.ID)
+	if k == nil || k.Tenant != m.Tenant || Mark(k.Hash) != m.Key {
 		return grapnel.Key{}, false
 	}
 	return *k, true

@@ -157,34 +157,30 @@ func TestAPassEndsWithItsMaker(t *testing.T) {
 		Opens: &Opening{Scopes: []grapnel.Scope{grapnel.ScopeEndpointsWrite}}})
 	person := of(Pass{ID: "d", Subject: "portal/y", Portal: true, Maker: &Maker{ID: "person/jane", Tenant: "acme", Begins: now}})
 	changed := func(change func(*grapnel.Key)) grapnel.Key { k := key; change(&k); return k }
-	ended := func(tenant, whose string, before time.Time) grapnel.Key {
-		return grapnel.Key{ID: grapnel.EndedID(tenant, whose), Ended: &grapnel.EndedSessions{Before: before}}
+	ended := func(tenant, whose string, before time.Time) grapnel.AccessRecord {
+		return grapnel.EndedRecord(tenant, whose, grapnel.EndedSessions{Before: before})
 	}
+	keys := func(k ...grapnel.Key) []grapnel.Key { return k }
 	for name, test := range map[string]struct {
-		records []grapnel.Key
+		records records
 		want    string // which of the passes hold
 	}{
-		"nothing happened":         {[]grapnel.Key{key}, "spld"},
-		"another era":              {[]grapnel.Key{key, {ID: grapnel.EraID(), Series: "2"}}, ""},
-		"the key is revoked":       {nil, "d"},
-		"another key has its id":   {[]grapnel.Key{changed(func(k *grapnel.Key) { k.Hash[0]++ })}, "d"},
-		"it has another tenant":    {[]grapnel.Key{changed(func(k *grapnel.Key) { k.Tenant = "" })}, "d"},
-		"it cannot read any more":  {[]grapnel.Key{changed(func(k *grapnel.Key) { k.Scopes = k.Scopes[:1] })}, "sld"},
-		"it cannot manage":         {[]grapnel.Key{changed(func(k *grapnel.Key) { k.Scopes = k.Scopes[1:] })}, "sd"},
-		"one session signs out":    {[]grapnel.Key{key, ended("acme", "s", now)}, "pld"},
-		"the person is locked out": {[]grapnel.Key{key, ended("acme", "person/jane", now)}, "spl"},
-		"by an admin of all":       {[]grapnel.Key{key, ended("", "person/jane", now)}, "spl"},
-		"and signs in again":       {[]grapnel.Key{key, ended("acme", "person/jane", now.Add(-1))}, "spld"},
-		"the key's sessions end":   {[]grapnel.Key{key, ended("acme", "key_1", now)}, "pld"},
+		"nothing happened":         {records{keys: keys(key)}, "spld"},
+		"another era":              {records{keys(key), grapnel.SeriesRecord("", "2")}, ""},
+		"the key is revoked":       {records{}, "d"},
+		"another key has its id":   {records{keys: keys(changed(func(k *grapnel.Key) { k.Hash[0]++ }))}, "d"},
+		"it has another tenant":    {records{keys: keys(changed(func(k *grapnel.Key) { k.Tenant = "" }))}, "d"},
+		"it cannot read any more":  {records{keys: keys(changed(func(k *grapnel.Key) { k.Scopes = k.Scopes[:1] }))}, "sld"},
+		"it cannot manage":         {records{keys: keys(changed(func(k *grapnel.Key) { k.Scopes = k.Scopes[1:] }))}, "sd"},
+		"one session signs out":    {records{keys(key), ended("acme", "s", now)}, "pld"},
+		"the person is locked out": {records{keys(key), ended("acme", "person/jane", now)}, "spl"},
+		"by an admin of all":       {records{keys(key), ended("", "person/jane", now)}, "spl"},
+		"and signs in again":       {records{keys(key), ended("acme", "person/jane", now.Add(-1))}, "spld"},
+		"the key's sessions end":   {records{keys(key), ended("acme", "key_1", now)}, "pld"},
 	} {
 		got := ""
 		for _, p := range []Pass{session, portal, link, person} {
-			if p.Holds(func(id string) *grapnel.Key {
-				if i := slices.IndexFunc(test.records, func(k grapnel.Key) bool { return k.ID == id }); i >= 0 {
-					return &test.records[i]
-				}
-				return nil
-			}) {
+			if p.Holds(&test.records) {
 				got += p.ID
 			}
 		}
@@ -192,6 +188,26 @@ func TestAPassEndsWithItsMaker(t *testing.T) {
 			t.Errorf("%s: %q hold, want %q", name, got, test.want)
 		}
 	}
+}
+
+// records are some keys and one access record.
+type records struct {
+	keys   []grapnel.Key
+	access grapnel.AccessRecord
+}
+
+func (r *records) Key(id string) *grapnel.Key {
+	if i := slices.IndexFunc(r.keys, func(k grapnel.Key) bool { return k.ID == id }); i >= 0 {
+		return &r.keys[i]
+	}
+	return nil
+}
+
+func (r *records) Access(id string) *grapnel.AccessRecord {
+	if r.access.ID == id {
+		return &r.access
+	}
+	return &grapnel.AccessRecord{}
 }
 
 func TestOnlyAPortalOfATenantIsLimited(t *testing.T) {

@@ -59,12 +59,11 @@ func signOut(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	k := grapnel.Key{ID: grapnel.EndedID(p.Tenant, p.ID), Name: "signed out", Tenant: p.Tenant, CreatedAt: c.now,
-		Ended: &grapnel.EndedSessions{Before: p.Begins, Until: p.Ends}}
+	r := grapnel.EndedRecord(p.Tenant, p.ID, grapnel.EndedSessions{Before: p.Begins, Until: p.Ends})
 	if live >= a.Bounds.SignOuts {
-		k.ID, k.Ended = grapnel.EndedID(p.Tenant, p.Subject), &grapnel.EndedSessions{Before: c.now}
+		r = grapnel.EndedRecord(p.Tenant, p.Subject, grapnel.EndedSessions{Before: c.now})
 	}
-	_, err = a.Engine.PutKey(c.Context(), scopeOf(p.Tenant), k, store.With{})
+	_, err = a.Engine.PutAccess(c.Context(), scopeOf(p.Tenant), r, store.With{})
 	return nothing(), err
 }
 
@@ -82,7 +81,7 @@ func rotateSessions(a *api, c *call) (answer, error) {
 		about += ": " + reason
 	}
 	reply := func(store.Put) answer { return nothing() }
-	done, err := a.Engine.PutKey(c.Context(), c.scope, grapnel.Key{ID: grapnel.EraID(), Name: "era of passes", CreatedAt: c.now, Series: era},
+	done, err := a.Engine.PutAccess(c.Context(), c.scope, grapnel.SeriesRecord("", era),
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRevoke, "", "sessions", about)})
 	return answered(done, done.Answer, err, reply)
 }
@@ -98,18 +97,18 @@ func (a *api) newSeries() (string, error) {
 // kind.
 func (a *api) clearEndings(c *call, tenant string, counts func(*grapnel.EndedSessions) bool) (live int, err error) {
 	cleared := 0
-	for _, k := range a.Engine.Endings(tenant) {
-		over := k.Ended.Before.Add(endingKept)
-		if until := k.Ended.Until; !until.IsZero() {
+	for _, r := range a.Engine.Endings(tenant) {
+		over := r.Ended.Before.Add(endingKept)
+		if until := r.Ended.Until; !until.IsZero() {
 			over = until.Add(pass.Skew)
 		}
 		if c.now.Before(over) || cleared == clearedEndings {
-			if counts(k.Ended) {
+			if counts(r.Ended) {
 				live++
 			}
 			continue
 		}
-		err := a.Engine.DeleteKey(c.Context(), scopeOf(tenant), k.ID, store.With{})
+		err := a.Engine.DeleteAccess(c.Context(), scopeOf(tenant), r.ID, store.With{})
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			return 0, err
 		}
@@ -127,12 +126,10 @@ func endPerson(a *api, c *call) (answer, error) {
 // endSessions records that passes with a subject or link that have begun until now have ended.
 func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
 	reason := c.reason()
-	id, before, again := grapnel.EndedID(tenant, whose), c.now, 0
-	for _, k := range a.Engine.Endings(tenant) {
-		if k.ID == id {
-			if again = 1; k.Ended.Before.After(before) {
-				before = k.Ended.Before // by a node whose clock is ahead of this one's
-			}
+	before, again := c.now, 0
+	if is := a.Engine.Access(grapnel.EndedID(tenant, whose)).Ended; is != nil {
+		if again = 1; is.Before.After(before) {
+			before = is.Before // by a node whose clock is ahead of this one's
 		}
 	}
 	live, err := a.clearEndings(c, tenant, func(e *grapnel.EndedSessions) bool { return e.Until.IsZero() })
@@ -143,12 +140,12 @@ func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
 		return answer{}, grapnel.Errorf(grapnel.CodeQuota, "%d sessions were ended one by one within a month. "+
 			"End all links of the tenant instead.", live)
 	}
-	k := grapnel.Key{ID: id, Name: "ended sessions", Tenant: tenant, CreatedAt: c.now, Ended: &grapnel.EndedSessions{Before: before}}
+	r := grapnel.EndedRecord(tenant, whose, grapnel.EndedSessions{Before: before})
 	about := "sessions of " + whose
 	if reason != "" {
 		about += ": " + reason
 	}
 	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "sessions", about)}
-	_, err = a.Engine.PutKey(c.Context(), c.scope, k, with)
+	_, err = a.Engine.PutAccess(c.Context(), c.scope, r, with)
 	return nothing(), err
 }

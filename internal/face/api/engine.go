@@ -86,6 +86,8 @@ type Registrar interface {
 	// ChangeKey replaces a key by what edit makes of it; edit may be called again.
 	ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (grapnel.Key, error)
 	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
+	PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error)
+	DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error
 	// ChangePortal replaces how a portal looks by what edit makes of it; edit may be called again.
 	ChangePortal(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (
 		grapnel.Portal, error)
@@ -116,10 +118,8 @@ type Directory interface {
 	// WhileKey returns a context that also ends once there is no key with the hash any more for
 	// which may is true.
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
-	// Portal is how the portal of a tenant looks; false: nothing was set.
-	Portal(tenant string) (grapnel.Portal, bool)
-	// Series is the series of the passes of a tenant that are valid.
-	Series(tenant string) string
+	// Access is the access record with an id; one without content if there is none.
+	Access(id string) *grapnel.AccessRecord
 	// Holds says whether a pass is not revoked.
 	Holds(p *pass.Pass) bool
 	// MakerKey is the key whose session a pass is; false: there is none any more.
@@ -127,7 +127,7 @@ type Directory interface {
 	// WhilePass returns a context that also ends once the pass is revoked.
 	WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc)
 	// Endings lists the records of ended sessions of a tenant.
-	Endings(tenant string) []grapnel.Key
+	Endings(tenant string) []grapnel.AccessRecord
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
 	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health

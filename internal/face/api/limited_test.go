@@ -22,7 +22,7 @@ var portalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapn
 func (w *world) pass(scopes []grapnel.Scope, endpoints ...string) string {
 	w.t.Helper()
 	text, err := w.options.Passes.Seal(pass.Pass{Subject: "portal/jane", Tenant: "acme", Scopes: scopes, Portal: true, Endpoints: endpoints,
-		Series: w.engine.Series("acme"), Begins: w.clock, Ends: w.clock.Add(time.Hour)})
+		Series: w.engine.Access(grapnel.SeriesID("acme")).Series, Begins: w.clock, Ends: w.clock.Add(time.Hour)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // writing are the methods of the store that commit what a request asks for.
 var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoint", "PutSource", "DeleteSource",
-	"PutPolicy", "DeletePolicy", "PutEventType", "DeleteEventType", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside",
+	"PutPolicy", "DeletePolicy", "PutEventType", "DeleteEventType", "PutKey", "DeleteKey", "PutAccess", "DeleteAccess", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside",
 	"PutDocuments"}
 
 // TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been

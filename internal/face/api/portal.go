@@ -101,7 +101,7 @@ func createLink(a *api, c *call) (answer, error) {
 	ends := c.now.Add(duration(in.ExpiresIn))
 	frames := a.portal(tenant).FrameAncestors
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
-		Link: a.newID(grapnel.Named(linkPrefix, a.Name), c.now), Series: a.Engine.Series(tenant), Maker: c.maker(), Begins: c.now, Ends: ends,
+		Link: a.newID(grapnel.Named(linkPrefix, a.Name), c.now), Series: a.Engine.Access(grapnel.SeriesID(tenant)).Series, Maker: c.maker(), Begins: c.now, Ends: ends,
 		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
 			Look: pass.Look{Theme: in.Theme, Locale: in.Locale, Return: in.ReturnURL}}}
 	code, err := a.Passes.Seal(link)
@@ -196,16 +196,14 @@ func revokeLinks(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	k := grapnel.Key{ID: grapnel.SeriesID(tenant), Name: "passes", Tenant: tenant, CreatedAt: c.now, Series: series}
 	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "portal", c.reason())}
-	_, err = a.Engine.PutKey(c.Context(), c.scope, k, with)
+	_, err = a.Engine.PutAccess(c.Context(), c.scope, grapnel.SeriesRecord(tenant, series), with)
 	return nothing(), err
 }
 
 // portal is how the portal of a tenant looks.
 func (a *api) portal(tenant string) grapnel.Portal {
-	p, _ := a.Engine.Portal(tenant)
-	return p
+	return a.Engine.Access(grapnel.PortalID(tenant)).Looks()
 }
 
 func viewPortal(tenant string, p *grapnel.Portal) wire.Portal {

@@ -307,11 +307,10 @@ func (s *fakeEngine) Confirm(context.Context) error { s.confirmed.Add(1); return
 
 func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
 	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
-	p, _ := s.Portal(tenant)
+	p := s.Access(grapnel.PortalID(tenant)).Looks()
 	audit, err := edit(&p)
 	if err == nil {
-		k := grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: p.UpdatedAt, Portal: &p}
-		_, err = s.PutKey(ctx, scope, k, store.With{Audit: audit})
+		_, err = s.PutAccess(ctx, scope, grapnel.PortalRecord(tenant, p), store.With{Audit: audit})
 	}
 	return p, err
 }
@@ -319,6 +318,16 @@ func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)
+}
+
+func (s *fakeEngine) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	defer s.forget()
+	return s.Faulty.PutAccess(ctx, scope, r, with)
+}
+
+func (s *fakeEngine) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	defer s.forget()
+	return s.Faulty.DeleteAccess(ctx, scope, id, with)
 }
 
 func (s *fakeEngine) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
@@ -438,7 +447,7 @@ func (s *fakeEngine) WorkOnSchemas(_ context.Context, _ string, do func(*catalog
 
 func (s *fakeEngine) Keys(scope store.Scope) (ks []grapnel.Key) {
 	for _, k := range s.config().Keys {
-		if k.Secret() && scope.Allows(k.Tenant) {
+		if scope.Allows(k.Tenant) {
 			ks = append(ks, k)
 		}
 	}
@@ -460,29 +469,11 @@ func (s *fakeEngine) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.K
 	return context.WithCancel(ctx)
 }
 
-func (s *fakeEngine) Series(tenant string) string {
-	for _, k := range s.config().Keys {
-		if k.ID == grapnel.SeriesID(tenant) {
-			return k.Series
-		}
-	}
-	return ""
-}
+func (s *fakeEngine) Holds(p *pass.Pass) bool { return p.Holds(s) }
 
-func (s *fakeEngine) Portal(tenant string) (grapnel.Portal, bool) {
-	for _, k := range s.config().Keys {
-		if k.ID == grapnel.PortalID(tenant) {
-			return *k.Portal, true
-		}
-	}
-	return grapnel.Portal{}, false
-}
+func (s *fakeEngine) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(s) }
 
-func (s *fakeEngine) Holds(p *pass.Pass) bool { return p.Holds(s.record) }
-
-func (s *fakeEngine) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(s.record) }
-
-func (s *fakeEngine) record(id string) *grapnel.Key {
+func (s *fakeEngine) Key(id string) *grapnel.Key {
 	for _, k := range s.config().Keys {
 		if k.ID == id {
 			return &k
@@ -491,10 +482,19 @@ func (s *fakeEngine) record(id string) *grapnel.Key {
 	return nil
 }
 
-func (s *fakeEngine) Endings(tenant string) (all []grapnel.Key) {
-	for _, k := range s.config().Keys {
-		if k.Ended != nil && k.Tenant == tenant {
-			all = append(all, k)
+func (s *fakeEngine) Access(id string) *grapnel.AccessRecord {
+	for _, r := range s.config().Access {
+		if r.ID == id {
+			return &r
+		}
+	}
+	return &grapnel.AccessRecord{}
+}
+
+func (s *fakeEngine) Endings(tenant string) (all []grapnel.AccessRecord) {
+	for _, r := range s.config().Access {
+		if r.Ended != nil && r.Tenant == tenant {
+			all = append(all, r)
 		}
 	}
 	return all
@@ -584,7 +584,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
-		Passes: pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Series("") }, rand2.Reader),
+		Passes: pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Access(grapnel.SeriesID("")).Series }, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})

@@ -19,7 +19,7 @@ func (b *Book) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 
 // WhilePass is the same for a pass: the context also ends when the pass is revoked.
 func (b *Book) WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc) {
-	return b.while(ctx, func(c *Snapshot) bool { return p.Holds(c.key) })
+	return b.while(ctx, func(c *Snapshot) bool { return p.Holds(c) })
 }
 
 func (b *Book) while(ctx context.Context, valid func(*Snapshot) bool) (context.Context, context.CancelFunc) {

@@ -1,5 +1,5 @@
 // Package configuration holds the operators' settings: endpoints, sources, policies, event types,
-// keys, and the tenants that are open here.
+// keys, and the access records that say which passes are refused.
 //
 // A Snapshot is all of it at one version of the store, ready for use, and never changes. A Book
 // holds the current one: it persists changes, replaces the last snapshot with the next, and returns

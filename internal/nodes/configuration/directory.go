@@ -76,38 +76,32 @@ func (b *Book) Policies(scope store.Scope) []grapnel.NamedPolicy {
 // Keys returns the API keys in scope.
 func (b *Book) Keys(scope store.Scope) []grapnel.Key {
 	_, one := scope.One()
-	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Secret() && (!one || scope.Allows(k.Tenant)) })
-}
-
-// Series is the series of the passes of a tenant that are valid; empty: none was revoked yet.
-func (b *Book) Series(tenant string) string {
-	if k := b.Snapshot().key(grapnel.SeriesID(tenant)); k != nil {
-		return k.Series
-	}
-	return ""
+	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return !one || scope.Allows(k.Tenant) })
 }
 
 // Holds says whether a pass is valid, as far as revocations are concerned.
-func (b *Book) Holds(p *pass.Pass) bool { return p.Holds(b.Snapshot().key) }
+func (b *Book) Holds(p *pass.Pass) bool { return p.Holds(b.Snapshot()) }
 
 // MakerKey is the key whose session a pass is; false: there is none any more.
-func (b *Book) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(b.Snapshot().key) }
+func (b *Book) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(b.Snapshot()) }
 
-// key is the key or record with an id; nil: none.
-func (c *Snapshot) key(id string) *grapnel.Key { return find(c.keys, id, keyID) }
+// Key is the key with an id; nil: none.
+func (c *Snapshot) Key(id string) *grapnel.Key { return find(c.keys, id, keyID) }
 
-// Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
-func (b *Book) Endings(tenant string) []grapnel.Key {
-	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Ended != nil && k.Tenant == tenant })
+// Access is the access record with an id; one without content if there is none.
+func (c *Snapshot) Access(id string) *grapnel.AccessRecord {
+	if r := find(c.access, id, accessID); r != nil {
+		return r
+	}
+	return &grapnel.AccessRecord{}
 }
 
-// Portal is how the portal of a tenant looks; false: nothing was set.
-func (b *Book) Portal(tenant string) (grapnel.Portal, bool) {
-	k := find(b.Snapshot().keys, grapnel.PortalID(tenant), keyID)
-	if k == nil || k.Portal == nil {
-		return grapnel.Portal{}, false
-	}
-	return *k.Portal, true
+// Access is the access record with an id; one without content if there is none.
+func (b *Book) Access(id string) *grapnel.AccessRecord { return b.Snapshot().Access(id) }
+
+// Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
+func (b *Book) Endings(tenant string) []grapnel.AccessRecord {
+	return those(b.Snapshot().access, func(r *grapnel.AccessRecord) bool { return r.Ended != nil && r.Tenant == tenant })
 }
 
 // KeyByHash finds a key by the hash of its text.
@@ -166,6 +160,9 @@ func (b *Book) Tenants() []string {
 	}
 	for i := range conf.keys {
 		there[conf.keys[i].Tenant] = true
+	}
+	for i := range conf.access {
+		there[conf.access[i].Tenant] = true
 	}
 	delete(there, "")
 	return slices.Sorted(maps.Keys(there))

@@ -28,6 +28,8 @@ var (
 		func(t *grapnel.EventType) *int64 { return &t.Revision }}
 	keyKind = kind[grapnel.Key]{put: store.Configuration.PutKey,
 		edits: func(d *store.ConfigChanges) *store.Edits[grapnel.Key] { return &d.Keys }}
+	accessKind = kind[grapnel.AccessRecord]{put: store.Configuration.PutAccess,
+		edits: func(d *store.ConfigChanges) *store.Edits[grapnel.AccessRecord] { return &d.Access }}
 )
 
 // write commits a record.

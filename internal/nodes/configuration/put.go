@@ -81,26 +81,33 @@ func (b *Book) ChangeKey(ctx context.Context, scope store.Scope, id string, edit
 	}, edit)
 }
 
-// ChangePortal replaces how a tenant's portal looks by what edit makes of it, and returns it; see
-// kind.edit.
-func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
-	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (p grapnel.Portal, err error) {
-	_, err = keyKind.edit(ctx, b, scope, func() (grapnel.Key, error) {
-		p, _ = b.Portal(tenant)
-		return grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant}, nil
-	}, func(k *grapnel.Key) (*grapnel.AuditEntry, error) {
-		audit, err := edit(&p)
-		looks := p
-		k.CreatedAt, k.Portal = looks.UpdatedAt, &looks
-		return audit, err
-	})
-	return p, err
-}
-
 // DeleteKey revokes an API key at once.
 func (b *Book) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := keyKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {
 		return store.Put{}, b.o.Store.DeleteKey(ctx, scope, id, with)
+	})
+	return err
+}
+
+// PutAccess creates or replaces an access record.
+func (b *Book) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	return accessKind.write(ctx, b, scope, r, with)
+}
+
+// ChangePortal replaces how a tenant's portal looks by what edit makes of it, and returns it; see
+// kind.edit.
+func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
+	r, err := accessKind.edit(ctx, b, scope, func() (grapnel.AccessRecord, error) {
+		return grapnel.PortalRecord(tenant, b.Access(grapnel.PortalID(tenant)).Looks()), nil
+	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Portal) })
+	return r.Looks(), err
+}
+
+// DeleteAccess deletes an access record.
+func (b *Book) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := accessKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {
+		return store.Put{}, b.o.Store.DeleteAccess(ctx, scope, id, with)
 	})
 	return err
 }

@@ -19,7 +19,8 @@ func (c *Snapshot) replaced(by store.Config) *Snapshot {
 		Sources:   store.Edits[grapnel.Source]{Written: by.Sources, Removed: lacking(c.sources, by.Sources, sourceID, sourceID)},
 		Policies:  store.Edits[grapnel.NamedPolicy]{Written: by.Policies, Removed: lacking(c.policies, by.Policies, policyID, policyID)},
 		Types:     store.Edits[grapnel.EventType]{Written: by.Types, Removed: lacking(c.types, by.Types, typeID, typeID)},
-		Keys:      store.Edits[grapnel.Key]{Written: by.Keys, Removed: lacking(c.keys, by.Keys, keyID, keyID)}}
+		Keys:      store.Edits[grapnel.Key]{Written: by.Keys, Removed: lacking(c.keys, by.Keys, keyID, keyID)},
+		Access:    store.Edits[grapnel.AccessRecord]{Written: by.Access, Removed: lacking(c.access, by.Access, accessID, accessID)}}
 	return c.next(d)
 }
 
@@ -38,6 +39,7 @@ func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
 	n := *c
 	n.Version, n.Newest = d.Version, d.Newest
 	n.sources, n.policies = d.Sources.Merge(c.sources, sourceID), d.Policies.Merge(c.policies, policyID)
+	n.access = d.Access.Merge(c.access, accessID)
 	if keys := d.Keys; len(keys.Written)+len(keys.Removed) > 0 {
 		n.setKeys(keys.Merge(c.keys, keyID))
 	}
@@ -195,12 +197,12 @@ func sourceID(s *grapnel.Source) string      { return s.ID }
 func policyID(p *grapnel.NamedPolicy) string { return p.ID }
 func keyID(k *grapnel.Key) string            { return k.ID }
 
+func accessID(r *grapnel.AccessRecord) string { return r.ID }
+
 func (c *Snapshot) setKeys(keys []grapnel.Key) {
 	c.keys, c.byHash = keys, make(map[[32]byte]int, len(keys))
 	for i := range keys {
-		if keys[i].Secret() {
-			c.byHash[keys[i].Hash] = i
-		}
+		c.byHash[keys[i].Hash] = i
 	}
 }
 

@@ -53,6 +53,7 @@ type Snapshot struct {
 	checked   checked // those of types that are compared with their schemas
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
+	access    []grapnel.AccessRecord
 	routes    *routes
 	queues    int // endpoints that are queues
 }

@@ -166,6 +166,16 @@ func DecodeKey(_ int64, body []byte) (grapnel.Key, error) {
 	return doc.Key, err
 }
 
+// EncodeAccess writes one, with its times to the nanosecond.
+func EncodeAccess(r grapnel.AccessRecord) ([]byte, error) {
+	return encodeDocument(r, "access record", DecodeAccess)
+}
+
+// DecodeAccess reads one, which has no revision.
+func DecodeAccess(_ int64, body []byte) (grapnel.AccessRecord, error) {
+	return decodeDocument[grapnel.AccessRecord]("access record", body)
+}
+
 // EncodeReplay encodes a replay's settings and status. The counts are stored in columns of their
 // own.
 func EncodeReplay(r grapnel.Replay) ([]byte, error) {

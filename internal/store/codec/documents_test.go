@@ -81,7 +81,22 @@ func TestEveryFieldOfDocumentsIsKept(t *testing.T) {
 	roundTrip(t, EncodePolicy, DecodePolicy, func(p *grapnel.NamedPolicy) int64 { return p.Revision })
 	roundTrip(t, EncodeEventType, DecodeEventType, func(e *grapnel.EventType) int64 { return e.Revision })
 	roundTrip(t, EncodeKey, DecodeKey, func(*grapnel.Key) int64 { return 0 })
+	roundTrip(t, EncodeAccess, DecodeAccess, func(*grapnel.AccessRecord) int64 { return 0 })
 	roundTrip(t, EncodeStanding, DecodeStanding, func(*policy.Standing) int64 { return 0 })
+}
+
+// TestEndingsAreStoredExactly: an ending cut to microseconds would spare the session that began
+// within its microsecond.
+func TestEndingsAreStoredExactly(t *testing.T) {
+	went := grapnel.EndedRecord("acme", "person/jane", grapnel.EndedSessions{Before: time.Unix(1_700_000_000, 123_456_789).UTC()})
+	body, err := EncodeAccess(went)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came, err := DecodeAccess(0, body)
+	if diff := cmp.Diff(went, came); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
 }
 
 // A replay's counts are stored separately from its document.

@@ -15,7 +15,7 @@ type Object struct {
 
 // Configured is a type of configuration object.
 type Configured interface {
-	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key
+	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key | grapnel.AccessRecord
 }
 
 // Described is what a store knows of an object that is written, besides its content.
@@ -42,6 +42,8 @@ func Describe[T Configured](o *T) Described {
 	case *grapnel.EventType:
 		return Described{ID: o.ID, Tenant: o.Tenant, Name: o.Name, Revision: &o.Revision}
 	case *grapnel.Key:
+		return Described{ID: o.ID, Tenant: o.Tenant, Free: true}
+	case *grapnel.AccessRecord:
 		return Described{ID: o.ID, Tenant: o.Tenant, Free: true}
 	}
 	panic("decide: unknown kind of configuration")

@@ -71,7 +71,7 @@ func (s *model) Changes(_ context.Context, since int64) (store.ConfigChanges, bo
 	}
 	d.Endpoints, d.Sources = edits(s.config.Endpoints, ids["endpoint"]), edits(s.config.Sources, ids["source"])
 	d.Policies, d.Keys = edits(s.config.Policies, ids["policy"]), edits(s.config.Keys, ids["key"])
-	d.Types = edits(s.config.Types, ids["event type"])
+	d.Types, d.Access = edits(s.config.Types, ids["event type"]), edits(s.config.Access, ids["access record"])
 	return d, true, nil
 }
 
@@ -220,4 +220,14 @@ func (s *model) PutKey(_ context.Context, scope store.Scope, k grapnel.Key, with
 // DeleteKey deletes an API key.
 func (s *model) DeleteKey(_ context.Context, scope store.Scope, id string, with store.With) error {
 	return remove(s, scope, &s.config.Keys, id, "key", with)
+}
+
+// PutAccess returns revision 0, as PutKey does.
+func (s *model) PutAccess(_ context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Access, r, "access record", "", with)
+}
+
+// DeleteAccess deletes an access record.
+func (s *model) DeleteAccess(_ context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(s, scope, &s.config.Access, id, "access record", with)
 }

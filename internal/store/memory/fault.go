@@ -181,6 +181,14 @@ func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string, wi
 	return f.do(ctx, "DeleteKey", func() error { return f.Store.DeleteKey(ctx, scope, id, with) })
 }
 
+func (f *Faulty) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	return call(ctx, f, "PutAccess", func() (store.Put, error) { return f.Store.PutAccess(ctx, scope, r, with) })
+}
+
+func (f *Faulty) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return f.do(ctx, "DeleteAccess", func() error { return f.Store.DeleteAccess(ctx, scope, id, with) })
+}
+
 func (f *Faulty) Remember(ctx context.Context, once *store.Once) (*store.Answer, error) {
 	return call(ctx, f, "Remember", func() (*store.Answer, error) { return f.Store.Remember(ctx, once) })
 }

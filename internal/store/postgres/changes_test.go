@@ -96,7 +96,7 @@ func TestChangesReadLittle(t *testing.T) {
 		on(t, url, func(conn *pgx.Conn) error {
 			count := func() (n int64, err error) {
 				err = conn.QueryRow(t.Context(), `SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0) FROM pg_stat_xact_user_tables
-					WHERE relname IN ('api_key', 'endpoint', 'policy', 'source', 'event_type', 'configuration_change')`).Scan(&n)
+					WHERE relname IN ('api_key', 'access_record', 'endpoint', 'policy', 'source', 'event_type', 'configuration_change')`).Scan(&n)
 				return n, err
 			}
 			for _, sql := range []string{"ANALYZE", "begin", "SELECT " + planned} {

@@ -34,7 +34,8 @@ const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.
 		UNION ALL SELECT revision, body FROM source WHERE l.kind = 'source' AND id = l.id
 		UNION ALL SELECT revision, body FROM policy WHERE l.kind = 'policy' AND id = l.id
 		UNION ALL SELECT revision, body FROM event_type WHERE l.kind = '` + eventTypeKind + `' AND id = l.id
-		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id) o ON true
+		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id
+		UNION ALL SELECT 0, body FROM access_record WHERE l.kind = '` + accessKind + `' AND id = l.id) o ON true
 	ORDER BY l.kind, l.id, l.version`
 
 // logChange and pruneChanges run with each change: the list has the latest versions, up to the
@@ -129,6 +130,8 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 			return edit(&d.Types, *id, revision, body, codec.DecodeEventType)
 		case "key":
 			return edit(&d.Keys, *id, revision, body, codec.DecodeKey)
+		case accessKind:
+			return edit(&d.Access, *id, revision, body, codec.DecodeAccess)
 		}
 		return fmt.Errorf("postgres: configuration_change has the unknown kind %q", *kind)
 	})
@@ -154,6 +157,7 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		c.Policies = bodies(ctx, tx, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
 		c.Types = bodies(ctx, tx, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
 		c.Keys = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
+		c.Access = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM access_record ORDER BY id", codec.DecodeAccess)
 		return err
 	})
 	return c, err

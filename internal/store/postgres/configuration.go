@@ -38,8 +38,17 @@ func objectsIn(table, kind string) objects {
 			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`}
 }
 
-// eventTypeKind is the kind of event types in changesQuery.
-const eventTypeKind = "event type"
+// withoutNames are objects that have neither names nor revisions.
+func withoutNames(table, kind string) objects {
+	return objects{kind: kind, table: table, state: "0::bigint, false", values: 3,
+		set: "INSERT INTO " + table + " (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"}
+}
+
+// eventTypeKind and accessKind are kinds in changesQuery.
+const (
+	eventTypeKind = "event type"
+	accessKind    = "access record"
+)
 
 var (
 	sources, policies, eventTypes = objectsIn("source", "source"), objectsIn("policy", "policy"), objectsIn("event_type", eventTypeKind)
@@ -47,8 +56,8 @@ var (
 	endpoints = objects{kind: "endpoint", table: "endpoint", state: "revision, deleted", name: "queue", named: "queue", values: 6,
 		set: `INSERT INTO endpoint (id, tenant, body, revision, queue, deleted) VALUES ($1, $2, $3, $4, nullif($5, ''), $6)
 			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, queue = excluded.queue, body = excluded.body`}
-	keys = objects{kind: "key", table: "api_key", state: "0::bigint, false", values: 3,
-		set: "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"}
+
+	keys, accessRecords = withoutNames("api_key", "key"), withoutNames("access_record", accessKind)
 )
 
 // drop deletes an object.
@@ -252,5 +261,16 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 // DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &keys, id)
+	return err
+}
+
+// PutAccess returns revision 0, as PutKey does.
+func (s *Store) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, with, &accessRecords, r, codec.EncodeAccess)
+}
+
+// DeleteAccess deletes an access record.
+func (s *Store) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &accessRecords, id)
 	return err
 }

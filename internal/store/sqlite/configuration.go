@@ -21,16 +21,20 @@ const (
 	policies
 	eventTypes
 	keys
+	accessRecords
 )
 
 // objectKinds say how errors call a kind and its names, and which columns its table has: the state
-// of an object, and all of them in the order in which putObject binds them. Keys have no names.
+// of an object, and all of them in the order in which putObject binds them. Keys and access records
+// have no names.
 var objectKinds = [...]struct{ what, named, table, name, state, columns string }{
 	endpoints:  {"endpoint", "queue", "endpoint", "queue", "tenant, revision, deleted", "id, tenant, body, revision, queue, deleted"},
 	sources:    {"source", "source", "source", "name", "tenant, revision", "id, tenant, body, revision, name"},
 	policies:   {"policy", "policy", "policy", "name", "tenant, revision", "id, tenant, body, revision, name"},
 	eventTypes: {"event type", "event type", "event_type", "name", "tenant, revision", "id, tenant, body, revision, name"},
 	keys:       {"key", "", "api_key", "", "tenant", "id, tenant, body"},
+
+	accessRecords: {"access record", "", "access_record", "", "tenant", "id, tenant, body"},
 }
 
 // objects are the statements of a kind.
@@ -266,6 +270,16 @@ func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, wit
 	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, keys, id) })
 }
 
+// PutAccess returns revision 0, as PutKey does.
+func (s *Store) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, with, accessRecords, r, codec.EncodeAccess)
+}
+
+// DeleteAccess deletes an access record.
+func (s *Store) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, accessRecords, id) })
+}
+
 // Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
@@ -299,6 +313,7 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		c.Policies = bodies(r, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
 		c.Types = bodies(r, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
 		c.Keys = bodies(r, &err, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
+		c.Access = bodies(r, &err, "SELECT 0, body FROM access_record ORDER BY id", codec.DecodeAccess)
 		return err
 	})
 	return c, err

@@ -92,13 +92,15 @@ var auditCases = []testCase{
 		d.record(late, absent)
 		d.same(len(d.audit(store.AuditQuery{})), 3, "entries about what did not happen")
 	}},
-	{"stores an entry with a change of a key or a policy", func(d *driver) {
+	{"stores an entry with a change of a key, an access record or a policy", func(d *driver) {
 		with := func(verb grapnel.Verb, id string) store.With { return store.With{Audit: entry(acme, id, verb, 5)} }
-		k, p := apiKey("key_a", acme), named("pol_a", acme, "fast")
+		k, r, p := apiKey("key_a", acme), accessRecord("record_a", acme), named("pol_a", acme, "fast")
 		for _, write := range []func(store.With) error{
 			func(w store.With) error { _, err := d.PutKey(d.ctx, everyone, k, w); return err },
 			func(w store.With) error { _, err := d.PutPolicy(d.ctx, everyone, p, w); return err },
 			func(w store.With) error { return d.DeleteKey(d.ctx, everyone, k.ID, w) },
+			func(w store.With) error { _, err := d.PutAccess(d.ctx, everyone, r, w); return err },
+			func(w store.With) error { return d.DeleteAccess(d.ctx, everyone, r.ID, w) },
 			func(w store.With) error { return d.DeletePolicy(d.ctx, everyone, p.ID, w) },
 		} {
 			n := len(d.audit(store.AuditQuery{}))

@@ -36,6 +36,7 @@ func (f *follower) catchUp(d *driver) {
 	f.Policies = is.Policies.Merge(f.Policies, func(o *grapnel.NamedPolicy) string { return o.ID })
 	f.Types = is.Types.Merge(f.Types, func(o *grapnel.EventType) string { return o.ID })
 	f.Keys = is.Keys.Merge(f.Keys, func(o *grapnel.Key) string { return o.ID })
+	f.Access = is.Access.Merge(f.Access, func(o *grapnel.AccessRecord) string { return o.ID })
 	f.changes++
 	d.same(f.Config, now, "what was merged, compared with all that is there")
 }
@@ -75,7 +76,7 @@ func (d *driver) configureAtRandom(r *rapid.T) {
 	is := d.config()
 	id := func(kind string) string { return fmt.Sprint(kind, n) }
 	var err error
-	switch rapid.IntRange(0, 10).Draw(r, "kind") {
+	switch rapid.IntRange(0, 12).Draw(r, "kind") {
 	case 0, 1:
 		ep := endpoint(id("ep_"), acme)
 		for _, there := range is.Endpoints {
@@ -118,6 +119,10 @@ func (d *driver) configureAtRandom(r *rapid.T) {
 		_, err = d.PutEventType(d.ctx, everyone, et, store.With{})
 	case 10:
 		err = d.DeleteEventType(d.ctx, everyone, id("typ_"), store.With{})
+	case 11:
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord(id("record_"), acme), store.With{})
+	case 12:
+		err = d.DeleteAccess(d.ctx, everyone, id("record_"), store.With{})
 	}
 	if code := grapnel.CodeOf(err); err != nil && code != grapnel.CodeNotFound && code != grapnel.CodeConflict {
 		d.Fatalf("a change of the configuration: %v", err)

@@ -19,6 +19,12 @@ func apiKey(id, tenant string) grapnel.Key {
 		Hash: sha256.Sum256([]byte(id)), CreatedAt: at(1)}
 }
 
+// accessRecord is one with an id of its own and content of each kind.
+func accessRecord(id, tenant string) grapnel.AccessRecord {
+	return grapnel.AccessRecord{ID: id, Tenant: tenant, Series: "s", Ended: &grapnel.EndedSessions{Before: at(3), Until: at(4)},
+		Portal: &grapnel.Portal{Name: "né", FrameAncestors: []string{"https://a.example"}, UpdatedAt: at(5)}}
+}
+
 // grown fails unless the configuration has a later version than before, and returns it.
 func (d *driver) grown(before int64, what string) int64 {
 	d.Helper()
@@ -149,6 +155,29 @@ var configCases = []testCase{
 		d.grown(version, "delete")
 		d.code(d.DeleteKey(d.ctx, everyone, "key_1", store.With{}), grapnel.CodeNotFound, "deleted")
 		d.same(d.config().Keys, []grapnel.Key{all}, "keys")
+	}},
+	{"keeps access records", func(d *driver) {
+		put := func(r grapnel.AccessRecord) store.Put {
+			d.Helper()
+			done, err := d.PutAccess(d.ctx, store.Everyone(), r, store.With{})
+			d.must(err, "PutAccess")
+			return done
+		}
+		version := d.config().Version
+		all, one := accessRecord("b", ""), accessRecord("a", acme)
+		d.same(put(all), store.Put{Version: d.grown(version, "create")}, "put")
+		version = d.config().Version
+		put(one)
+		d.same(d.config().Access, []grapnel.AccessRecord{one, all}, "access records by id")
+		version = d.grown(version, "create")
+		one.Series, one.Ended, one.Portal = "t", nil, nil
+		put(one)
+		d.same(d.config().Access[0], one, "replaced")
+		version = d.grown(version, "replace")
+		d.must(d.DeleteAccess(d.ctx, store.Of(acme), "a", store.With{}), "DeleteAccess")
+		d.grown(version, "delete")
+		d.code(d.DeleteAccess(d.ctx, everyone, "a", store.With{}), grapnel.CodeNotFound, "deleted")
+		d.same(d.config().Access, []grapnel.AccessRecord{all}, "access records")
 	}},
 	{"says the highest number of any delivery", func(d *driver) {
 		d.same(d.config().Newest, int64(0), "none yet")

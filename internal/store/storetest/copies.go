@@ -89,13 +89,17 @@ var copyCases = []testCase{
 			d.must(err, "PutPolicy")
 			_, err = d.PutKey(d.ctx, everyone, k, store.With{})
 			d.must(err, "PutKey")
-			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key) {
+			a := accessRecord("record_0", acme)
+			_, err = d.PutAccess(d.ctx, everyone, a, store.With{})
+			d.must(err, "PutAccess")
+			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key, a *grapnel.AccessRecord) {
+				a.Ended.Before, a.Portal.FrameAncestors[0] = at(99), "x"
 				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
 				k.Scopes[0], k.Name, ep.URL = grapnel.ScopeAdmin, "x", "x"
 				spoilPolicy(&ep.Policy)
 				spoilPolicy(&p.Policy)
 			}
-			spoil(&ep, &p, &k)
+			spoil(&ep, &p, &k, &a)
 			for range 2 {
 				wantEp, wantP := endpoint("ep_0", acme), named("pol_0", acme, "n")
 				wantEp.Revision, wantP.Revision = int64(round+1), int64(round+1)
@@ -103,7 +107,8 @@ var copyCases = []testCase{
 				d.same(got.Endpoints[0], wantEp, "endpoint")
 				d.same(got.Policies, []grapnel.NamedPolicy{wantP}, "policies")
 				d.same(got.Keys, []grapnel.Key{apiKey("key_0", acme)}, "keys")
-				spoil(&got.Endpoints[0], &got.Policies[0], &got.Keys[0])
+				d.same(got.Access, []grapnel.AccessRecord{accessRecord("record_0", acme)}, "access records")
+				spoil(&got.Endpoints[0], &got.Policies[0], &got.Keys[0], &got.Access[0])
 			}
 		}
 	}},

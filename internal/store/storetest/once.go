@@ -59,6 +59,10 @@ func onceCalls() []onceCall {
 			number++
 			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), store.With{Once: o}))
 		}, func(d *driver) int { return len(d.config().Keys) }},
+		{"PutAccess", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
+			number++
+			return putAnswer(d.PutAccess(d.ctx, everyone, accessRecord(fmt.Sprint("record_", number), acme), store.With{Once: o}))
+		}, func(d *driver) int { return len(d.config().Access) }},
 		{"PutDocuments", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
 			one := document(acme, "alert", fmt.Sprint(number), 0, 1)

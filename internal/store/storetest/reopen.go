@@ -71,6 +71,8 @@ var reopenCases = []testCase{
 		d.must(err, "PutPolicy")
 		_, err = d.PutKey(d.ctx, everyone, apiKey("key_1", acme), store.With{})
 		d.must(err, "PutKey")
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord("record_1", acme), store.With{})
+		d.must(err, "PutAccess")
 		d.must(d.remember(once("key", 1, 0)), "Remember")
 		before, answer := d.everything(), d.recall("key", 1)
 		for range 2 {

@@ -95,6 +95,10 @@ var scopeCases = []testCase{
 		d.must(err, "PutKey")
 		_, err = d.PutKey(d.ctx, everyone, apiKey("key_all", ""), store.With{})
 		d.must(err, "PutKey")
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord("record_a", acme), store.With{})
+		d.must(err, "PutAccess")
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord("record_all", ""), store.With{})
+		d.must(err, "PutAccess")
 		before := d.config()
 		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt)} {
 			for _, tenant := range []string{acme, bolt} {
@@ -107,6 +111,8 @@ var scopeCases = []testCase{
 				d.code(err, grapnel.CodeNotFound, "PutPolicy, new")
 				_, err = d.PutKey(d.ctx, scope, apiKey("key_new", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutKey, new")
+				_, err = d.PutAccess(d.ctx, scope, accessRecord("record_new", tenant), store.With{})
+				d.code(err, grapnel.CodeNotFound, "PutAccess, new")
 			}
 			for _, tenant := range []string{acme, bolt} { // bolt: writing acme's objects
 				ep := endpoint(epA, tenant)
@@ -117,8 +123,16 @@ var scopeCases = []testCase{
 				d.code(err, grapnel.CodeNotFound, "PutPolicy")
 				_, err = d.PutKey(d.ctx, scope, apiKey("key_a", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutKey")
+				_, err = d.PutAccess(d.ctx, scope, accessRecord("record_a", tenant), store.With{})
+				d.code(err, grapnel.CodeNotFound, "PutAccess")
 			}
-			_, err := d.PutKey(d.ctx, scope, apiKey("key_all", ""), store.With{})
+			_, err := d.PutAccess(d.ctx, scope, accessRecord("record_all", ""), store.With{})
+			d.code(err, grapnel.CodeNotFound, "PutAccess for every tenant")
+			_, err = d.PutAccess(d.ctx, scope, accessRecord("record_more", ""), store.With{})
+			d.code(err, grapnel.CodeNotFound, "PutAccess for every tenant, new")
+			d.code(d.DeleteAccess(d.ctx, scope, "record_a", store.With{}), grapnel.CodeNotFound, "DeleteAccess")
+			d.code(d.DeleteAccess(d.ctx, scope, "record_all", store.With{}), grapnel.CodeNotFound, "DeleteAccess of every tenant")
+			_, err = d.PutKey(d.ctx, scope, apiKey("key_all", ""), store.With{})
 			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant")
 			_, err = d.PutKey(d.ctx, scope, apiKey("key_more", ""), store.With{})
 			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant, new")
@@ -141,5 +155,9 @@ var scopeCases = []testCase{
 		d.must(err, "PutKey")
 		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", ""), store.With{})
 		d.code(err, grapnel.CodeNotFound, "PutKey")
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord("record_a", acme), store.With{})
+		d.must(err, "PutAccess")
+		_, err = d.PutAccess(d.ctx, everyone, accessRecord("record_a", ""), store.With{})
+		d.code(err, grapnel.CodeNotFound, "PutAccess")
 	}},
 }

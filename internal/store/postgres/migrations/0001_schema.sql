@@ -1,7 +1,7 @@
 -- creates: target kind event event_name lane pending lease finished attempt redelivery mark tally
 -- creates: ledger total total_type replay replay_progress replay_item configuration
--- creates: configuration_change endpoint policy source event_type api_key standing audit document
--- creates: answer known aside shard node peer id_key
+-- creates: configuration_change endpoint policy source event_type api_key access_record standing
+-- creates: audit document answer known aside shard node peer id_key
 -- The tables of a database that several nodes share.
 --
 -- Times are microseconds since 1970. Texts compare byte by byte. seq is a row id: of an event, or of
@@ -287,7 +287,7 @@ INSERT INTO configuration VALUES (1);
 -- Which object each of the last versions has changed, so that other nodes read only that.
 CREATE TABLE configuration_change (
     version bigint NOT NULL,
-    kind    text   COLLATE "C" NOT NULL, -- endpoint, source, policy, event type or key
+    kind    text   COLLATE "C" NOT NULL, -- endpoint, source, policy, event type, key or access record
     id      text   COLLATE "C" NOT NULL,
     PRIMARY KEY (version, kind, id)
 );
@@ -315,6 +315,7 @@ CREATE TABLE api_key (
     tenant text  COLLATE "C" NOT NULL,
     body   bytea NOT NULL
 );
+CREATE TABLE access_record (LIKE api_key INCLUDING ALL);
 
 -- The health of endpoints. body is the JSON of a policy.Standing; number rises with each change.
 CREATE TABLE standing (endpoint text COLLATE "C" PRIMARY KEY, number bigint NOT NULL, body bytea NOT NULL);

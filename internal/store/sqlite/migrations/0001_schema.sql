@@ -1,8 +1,8 @@
 -- creates: tenant target kind event hour source_block pending lane finished delivered_outcome
 -- creates: target_outcome attempt ending redelivery mark letter tally ledger total_hour total_day
 -- creates: total_type replay replay_progress replay_item configuration endpoint policy source
--- creates: event_type api_key standing audit document answer known known_key known_moved aside
--- creates: journal hole id_key
+-- creates: event_type api_key access_record standing audit document answer known known_key
+-- creates: known_moved aside journal hole id_key
 -- The tables of an embedded database.
 --
 -- Times are microseconds since 1970, hours and days count from 1970 too. Words of a fixed set
@@ -284,6 +284,7 @@ CREATE TABLE source     (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, revision INT
 CREATE TABLE event_type (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, revision INTEGER NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
     UNIQUE (tenant, name));
 CREATE TABLE api_key    (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE access_record (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, body BLOB NOT NULL);
 
 -- The health of endpoints. body is the JSON of a policy.Standing; number rises with each change.
 CREATE TABLE standing (endpoint TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL);
