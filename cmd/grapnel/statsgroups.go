@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/base/insight"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
@@ -68,7 +67,7 @@ func percent(part *float64) string {
 	if part == nil {
 		return ""
 	}
-	return insight.Percent(*part) + "%"
+	return words.Share(*part) + "%"
 }
 
 // brief is a duration to three digits or so.

@@ -140,12 +140,6 @@ func densest(all []*Observation, failures, successes int) (from, to int, ok bool
 	return from, to, ok
 }
 
-// Change is a change of an endpoint that may explain later failures.
-type Change struct {
-	At   time.Time
-	What string // a plain phrase: "its secret was rotated"
-}
-
 func outcome(o *Observation) int {
 	if o.Failed {
 		return 1

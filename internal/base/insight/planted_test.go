@@ -169,7 +169,7 @@ func TestPlantedCausesRankFirst(t *testing.T) {
 				if len(causes) > 0 && is(&causes[0]) {
 					first++
 				} else if len(causes) > 0 {
-					t.Logf("seed %d: %s", seed, causes[0].Sentence(nil))
+					t.Logf("seed %d: %+v", seed, causes[0])
 				} else {
 					t.Logf("seed %d, noise %.2f: no cause", seed, h.noise)
 				}
@@ -189,7 +189,7 @@ func TestNoiseHasNoCause(t *testing.T) {
 		h.noise = []float64{0.01, 0.05, 0.2, 0.5, 0.9}[seed%5]
 		h.outcomes(nil)
 		for _, c := range Explain(h.all, Bounds{}) {
-			t.Errorf("seed %d, %.0f %% failures: %s", seed, h.noise*100, c.Sentence(nil))
+			t.Errorf("seed %d, %.0f %% failures: %+v", seed, h.noise*100, c)
 		}
 	}
 }

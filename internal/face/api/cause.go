@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/insight"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/send/issue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -51,7 +52,7 @@ type past struct {
 	deliveries   []grapnel.Delivery // the newest first, with the attempts that were read
 	observations []insight.Observation
 	of           []int // the delivery of each observation
-	changes      []insight.Change
+	changes      []words.Change
 	left         map[bool]int // attempts that may still be read: of failures, and of successes
 	more         bool
 	others       int // failures of other issues, which narrow has left out
@@ -200,11 +201,11 @@ func (p *past) audit(c *call, a *api, endpoint string) error {
 		switch e.Verb {
 		case grapnel.VerbRotate:
 			rotations = append(rotations, e.At)
-			p.changes = append(p.changes, insight.Change{At: e.At, What: "its secret was rotated"})
+			p.changes = append(p.changes, words.Change{At: e.At, What: "its secret was rotated"})
 		case grapnel.VerbChange:
-			p.changes = append(p.changes, insight.Change{At: e.At, What: "its settings were changed"})
+			p.changes = append(p.changes, words.Change{At: e.At, What: "its settings were changed"})
 		case grapnel.VerbEnable, grapnel.VerbResume:
-			p.changes = append(p.changes, insight.Change{At: e.At, What: "it was switched on again"})
+			p.changes = append(p.changes, words.Change{At: e.At, What: "it was switched on again"})
 		}
 	}
 	if len(rotations) == 0 {
@@ -243,7 +244,7 @@ func (p *past) view(c *call, endpoint string) wire.Causes {
 	}
 	for _, x := range insight.Explain(p.observations, insight.Bounds{}) {
 		cause := wire.Cause{Kind: string(x.Kind), Name: x.Name, Value: x.Value, Bytes: x.Bytes, From: timeOf(x.From), To: timeOf(x.To),
-			Failures: x.Failed, Successes: x.Delivered, Evidence: x.Evidence, Sentence: x.Sentence(p.changes)}
+			Failures: x.Failed, Successes: x.Delivered, Evidence: x.Evidence, Sentence: words.Cause(&x, p.changes)}
 		if x.Value == insight.Absent {
 			cause.Value = "absent"
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/send/issue"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -146,7 +147,7 @@ func listIssues(a *api, c *call) (answer, error) {
 
 func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
 	v := wire.Issue{ID: i.ID, EndpointID: i.Endpoint, Tenant: i.Tenant,
-		Sentence: i.Sentence(a.nameOf(c, i.Endpoint), c.now), State: string(i.At(c.now)),
+		State:      string(i.At(c.now)),
 		ErrorClass: i.Class, StatusCode: i.Status, Answer: i.Answer, FirstSeen: i.First, LastSeen: i.Last, Since: i.Began(),
 		EventsFrom: timeOf(i.From()), Failures: i.Delta.Count, DeliveryIDs: []string{},
 		Regressions: i.Regressions, ResolvesIn: int(i.Needs(issue.Bounds{})),
@@ -163,6 +164,7 @@ func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
 	if !c.mayReadPayloads() {
 		v.Answer = ""
 	}
+	v.Sentence = words.Issue(&v, a.nameOf(c, i.Endpoint))
 	return v
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -24,7 +25,7 @@ func (m *deliveryModel) attempts(v *visit, d *client.Delivery) {
 		case a.Decision == policy.Fail || a.Decision == policy.DisableEndpoint || a.NextAttemptAt == nil:
 			tone = toneBad
 		}
-		row := attemptRow{Number: a.Number, Tone: tone, Result: result(a.StatusCode, string(a.ErrorClass)), At: v.at(a.StartedAt),
+		row := attemptRow{Number: a.Number, Tone: tone, Result: words.Result(a.StatusCode, a.ErrorClass), At: v.at(a.StartedAt),
 			Took: took(time.Duration(a.Duration)), Phases: phases(a), Trigger: triggers[a.Trigger],
 			Href: v.link(fmt.Sprintf("/deliveries/%s?attempt=%d", d.ID, a.Number))}
 		row.Here = chosen == fmt.Sprint(a.Number)

@@ -211,7 +211,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		}
 		said := "no attempt"
 		if d.Last != nil {
-			said = result(d.Last.StatusCode, string(d.Last.ErrorClass))
+			said = words.Result(d.Last.StatusCode, d.Last.ErrorClass)
 		}
 		g.results.add(said)
 	}

@@ -195,7 +195,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if d.Last != nil {
-		r.Result, r.Took = result(d.Last.StatusCode, string(d.Last.ErrorClass)), took(time.Duration(d.Last.Duration))
+		r.Result, r.Took = words.Result(d.Last.StatusCode, d.Last.ErrorClass), took(time.Duration(d.Last.Duration))
 	}
 	if d.ReplayResult != "" {
 		r.Why = "replayed; " + string(d.ReplayResult)

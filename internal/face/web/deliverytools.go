@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -113,7 +114,7 @@ func attemptText(a *client.Attempt) string {
 	case a.StatusCode != 0:
 		put("< %d %s", a.StatusCode, http.StatusText(a.StatusCode))
 	default:
-		put("< %s: %s", result(0, string(a.ErrorClass)), a.Error)
+		put("< %s: %s", words.Result(0, a.ErrorClass), a.Error)
 	}
 	for _, h := range headers(a.ResponseHeaders) {
 		if h.Name == "date" {

@@ -181,12 +181,12 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 func lastResult(lanes []client.Lane, recent []client.Delivery) string {
 	for i := range lanes {
 		if l := lanes[i].Head.Last; l != nil {
-			return result(l.StatusCode, string(l.ErrorClass))
+			return words.Result(l.StatusCode, l.ErrorClass)
 		}
 	}
 	for i := range recent {
 		if l := recent[i].Last; l != nil {
-			return result(l.StatusCode, string(l.ErrorClass))
+			return words.Result(l.StatusCode, l.ErrorClass)
 		}
 	}
 	return ""

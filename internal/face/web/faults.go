@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -126,7 +127,7 @@ func (m *playgroundModel) answers(v *visit, sent []string) error {
 	if len(sent) > mostTrials {
 		return refused(http.StatusBadRequest, "Too many tests are named.", "Open the playground again.")
 	}
-	names, words, open := map[string]string{}, []string{}, 0
+	names, results, open := map[string]string{}, []string{}, 0
 	for _, id := range sent {
 		d, err := v.client.Delivery(v.Context(), id)
 		if err != nil {
@@ -136,17 +137,17 @@ func (m *playgroundModel) answers(v *visit, sent []string) error {
 			open++
 		}
 		if d.Last != nil {
-			word := result(d.Last.StatusCode, string(d.Last.ErrorClass))
+			word := words.Result(d.Last.StatusCode, d.Last.ErrorClass)
 			if len(sent) == 1 {
 				word += " after " + took(d.Last.Duration.Std())
 			}
-			words = append(words, word)
+			results = append(results, word)
 		}
 		m.Sent = append(m.Sent, v.deliveryRow(d, names))
 	}
 	switch {
-	case len(words) > 0:
-		m.Verdict.Pieces = []piece{{"The endpoint answered " + strings.Join(words, ", ") + ".", ""}}
+	case len(results) > 0:
+		m.Verdict.Pieces = []piece{{"The endpoint answered " + strings.Join(results, ", ") + ".", ""}}
 	default:
 		m.Verdict.Pieces = []piece{{"The endpoint has not answered yet.", ""}}
 	}

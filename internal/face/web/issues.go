@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 // issuesModel lists issues, the one that failed last first.
@@ -99,7 +100,7 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 
 func (v *visit) issueRow(i *client.Issue, names map[string]string) issueRow {
 	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(names[i.EndpointID], i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
-		Result: issueResult(i), Answer: cut(i.Answer), Owner: i.Owner, Failures: count(i.Failures), Last: v.at(i.LastSeen)}
+		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
 		row.Result += ", came back " + many(i.Regressions, "time", "times")
 	}
@@ -113,13 +114,6 @@ func cut(answer string) string {
 		return answer
 	}
 	return strings.ToValidUTF8(answer[:80], "") + "…"
-}
-
-func issueResult(i *client.Issue) string {
-	if i.ErrorClass == "other" {
-		return "other failures"
-	}
-	return result(i.StatusCode, string(i.ErrorClass))
 }
 
 func issuePill(i *client.Issue) pill {
@@ -201,7 +195,7 @@ func (m *issueModel) facts(v *visit, i *client.Issue) {
 		about = "about "
 	}
 	m.Facts = []fact{
-		{Name: "Result", Value: issueResult(i)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: count(i.Failures)},
+		{Name: "Result", Value: words.Result(i.StatusCode, i.ErrorClass)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: count(i.Failures)},
 		{Name: "Deliveries", Value: about + count(i.Deliveries)}, {Name: "Ordering keys", Value: about + count(i.Keys)},
 		{Name: "First", At: v.at(i.FirstSeen)}, {Name: "Last", At: v.at(i.LastSeen)},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 // replaysModel lists replays.
@@ -140,7 +141,7 @@ func selected(s *client.Selection) string {
 		parts = append(parts, "with the key "+list(s.Keys))
 	}
 	if s.ErrorClass != "" {
-		parts = append(parts, "whose last attempt ended with "+result(0, string(s.ErrorClass)))
+		parts = append(parts, "whose last attempt ended with "+words.Result(0, s.ErrorClass))
 	}
 	if s.StatusCode != 0 {
 		parts = append(parts, fmt.Sprintf("answered with %d", s.StatusCode))

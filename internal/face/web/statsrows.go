@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -118,19 +119,12 @@ func (v *visit) tenantCondition(s *statsState) string {
 	return ""
 }
 
-// failureNames are error classes in words. The others have the words of a delivery's result.
-var failureNames = map[policy.Class]string{
-	policy.ClassStatus3xx: "status 3xx", policy.ClassStatus4xx: "status 4xx", policy.ClassStatus429: "status 429, too many requests",
-	policy.ClassStatus5xx: "status 5xx", policy.ClassInternal: "fault of this server", policy.ClassNack: "handed back by a consumer",
-	policy.ClassReject: "rejected by a consumer", policy.ClassLease: "lease ended",
-}
-
 func (v *visit) statsReason(s *statsState, r client.Reason, most int64) statsReason {
 	out := statsReason{Count: count(r.Count), Of: r.Of, Retried: "–"}
 	q := ""
 	if r.Of == "attempts" {
 		class := policy.Class(r.Name)
-		out.Name, out.Retried = cmp.Or(failureNames[class], result(0, r.Name)), count(r.Retried)
+		out.Name, out.Retried = words.Failure(class), count(r.Retried)
 		if slices.Contains(grammar.Classes(), class) {
 			q = token{"error", r.Name}.String()
 		}
@@ -158,7 +152,7 @@ func worstOf(stats *client.Stats) string {
 	if len(stats.Reasons) > 0 {
 		r := &stats.Reasons[0]
 		if r.Of == "attempts" {
-			name := cmp.Or(failureNames[policy.Class(r.Name)], result(0, r.Name))
+			name := words.Failure(policy.Class(r.Name))
 			return "Attempts fail most often with: " + name + ", " + many(r.Count, "time", "times") + ", " + count(r.Retried) + " of them tried again."
 		}
 		return ""

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -93,37 +91,7 @@ const (
 	toneNone = words.None
 )
 
-// deliveryPill is the state of a delivery. A pending one that was attempted is being retried.
 func deliveryPill(status grapnel.Status, attempts int) pill {
-	switch status {
-	case grapnel.Delivered:
-		return pill{toneOK, "delivered"}
-	case grapnel.Failed:
-		return pill{toneBad, "failed"}
-	case grapnel.Held:
-		return pill{toneHold, "held"}
-	case grapnel.Pending:
-		if attempts > 0 {
-			return pill{toneWait, "retrying"}
-		}
-		return pill{toneWait, "pending"}
-	}
-	return pill{toneNone, string(status)}
+	return pill(words.Delivery(status, attempts))
 }
-
-// healthPill is the state of an endpoint.
 func healthPill(state grapnel.HealthState) pill { return pill(words.Health(state)) }
-
-// classes says in words what an attempt ended in. The number of the status comes before it.
-var classes = map[string]string{
-	"dns": "name not found", "connect": "connection refused", "tls": "TLS failed", "timeout": "timeout", "reset": "connection reset",
-	"protocol": "not HTTP", "redirect": "redirect", "blocked": "address blocked",
-}
-
-// result is what an attempt ended in: its status, or what kept it from having one.
-func result(status int, class string) string {
-	if status != 0 {
-		return strconv.Itoa(status)
-	}
-	return cmp.Or(classes[class], class)
-}

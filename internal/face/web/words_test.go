@@ -4,10 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 func TestTimesInWords(t *testing.T) {
@@ -55,32 +51,6 @@ func TestNumbersInWords(t *testing.T) {
 			t.Errorf("%d of %d is %q, want %q", c.part, c.whole, got, c.want)
 		}
 	}
-}
-
-// say is a verdict as one text.
-func TestAttemptsInWords(t *testing.T) {
-	at := func(status int, class policy.Class) client.Attempt {
-		return client.Attempt{StatusCode: status, ErrorClass: class}
-	}
-	for want, d := range map[string]client.Delivery{
-		"Nothing was sent yet.": {Status: grapnel.Pending},
-		"No attempt was made.":  {Status: grapnel.Dropped},
-		"The endpoint answered 503 three times and timed out once.": {Attempts: []client.Attempt{at(503, "status_5xx"), at(503, "status_5xx"), at(0, "timeout"), at(503, "status_5xx")}},
-		"The endpoint refused the connection twice.":                {Attempts: []client.Attempt{at(0, "connect"), at(0, "connect")}},
-		"4 attempts ended in 4 different ways.":                     {Attempts: []client.Attempt{at(0, "dns"), at(0, "tls"), at(500, "status_5xx"), at(0, "reset")}},
-		"The endpoint answered 500 8 times.":                        {Attempts: slices8(at(500, "status_5xx"))},
-	} {
-		if got := attemptsSaid(&d); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func slices8(a client.Attempt) (all []client.Attempt) {
-	for range 8 {
-		all = append(all, a)
-	}
-	return all
 }
 
 // TestBodiesKeepTheirText: the parts of a coloured body are the indented body. Numbers keep their

@@ -1,6 +1,6 @@
-// Package words says numbers and states to people: durations, counts, the health of endpoints, and
-// the verdict of an overview. The dashboard and the command line both use it, so that they say the
-// same about the same numbers. It is pure: the time is an argument.
+// Package words says numbers and states to people: durations, counts, deliveries, failures, issues,
+// causes, the health of endpoints, and the verdict of an overview. API, dashboard and command line
+// use it, so that they say the same about the same fact. It is pure: the time is an argument.
 //
 // It does not escape anything: names of endpoints come from outside.
 package words
@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/grapnelhq/grapnel/internal/base/insight"
 )
 
 // Spoken is a duration in its two largest units: "4 min 12 s", "3 h", "2 days". The script on the
@@ -89,7 +87,16 @@ func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
-	return strings.TrimSuffix(insight.Percent(float64(part)/float64(whole)), ".0")
+	return strings.TrimSuffix(Share(float64(part)/float64(whole)), ".0")
+}
+
+// Share is a share in percent, with one digit; 0 only if it is none, 100 only if it is all.
+func Share(part float64) string {
+	p := part * 100
+	if 0 < part && part < 1 {
+		p = min(max(p, 0.1), 99.9)
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64)
 }
 
 // List joins names as a sentence does.

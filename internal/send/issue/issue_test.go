@@ -383,32 +383,6 @@ func TestSuccessesCostNothing(t *testing.T) {
 	}
 }
 
-func TestSentences(t *testing.T) {
-	w := newWorld(t)
-	n, g := w.node(Bounds{}), group(503, "busy")
-	w.fails(n, g)
-	w.fails(n, g)
-	n.flush()
-	i := w.issue(g)
-	for _, c := range []struct {
-		state State
-		want  string
-	}{
-		{Open, "hooks has answered with status 503 since 23 Nov 12:00 UTC: 2 attempts of 2 deliveries failed, the last one on 23 Nov 12:00 UTC."},
-		{Acknowledged, " It is acknowledged."},
-		{Resolved, "Resolved on 23 Nov 12:00 UTC (fixed). From 23 Nov 12:00 UTC until 23 Nov 12:00 UTC it was: hooks has answered with status 503;"},
-	} {
-		i.Set(c.state, w.now, "key_1", "fixed")
-		if got := i.Sentence("hooks", w.now); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s", c.state, got)
-		}
-	}
-	i.Class, i.Status = "timeout", 0
-	if got := i.What(); got != "has not answered in time" {
-		t.Error(got)
-	}
-}
-
 // TestAnIssueThatAClockAheadResolved: a failure opens it again once the clock is right.
 func TestAnIssueThatAClockAheadResolved(t *testing.T) {
 	w := newWorld(t)

@@ -1,56 +1,68 @@
-package insight
+package words
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/insight"
 )
+
+// Change is a change of an endpoint that may explain later failures.
+type Change struct {
+	At   time.Time
+	What string // a plain phrase: "its secret was rotated"
+}
 
 // near is how long before its first failure a change may lie that is named with a moment.
 const near = 15 * time.Minute
 
-// Sentence says a cause in plain words, with both rates. A change shortly before the first failure
+// Cause says a cause in plain words, with both rates. A change shortly before the first failure
 // is named with it.
-func (c *Cause) Sentence(changes []Change) string {
+func Cause(of *insight.Cause, changes []Change) string {
+	c := cause{of}
 	switch c.Kind {
-	case Outage:
+	case insight.Outage:
 		return fmt.Sprintf("%s between %s and %s (%s), and it went by itself: the receiver was restarted or deployed, or its network was away.",
-			c.most(), clock(c.From), clock(c.To), c.To.Sub(c.From).Round(time.Second))
-	case TimeLimit:
+			c.most(), second(c.From), second(c.To), c.To.Sub(c.From).Round(time.Second))
+	case insight.TimeLimit:
 		return fmt.Sprintf("%s failures %sended after %s, and %s successes took as long: a time limit of the receiver or of a gateway in front of it.",
 			share(c.Failed, c.Failures), c.of(), c.Value, c.rest())
-	case Since:
-		return fmt.Sprintf("%s since %s%s.", c.most(), clock(c.From), before(c.From, changes))
+	case insight.Since:
+		return fmt.Sprintf("%s since %s%s.", c.most(), second(c.From), before(c.From, changes))
 	default:
 		return fmt.Sprintf("%s failures %s%s, and %s successes.", share(c.Failed, c.Failures), c.of(), c.with(), c.rest())
 	}
 }
 
+// cause has the parts of that sentence.
+type cause struct{ *insight.Cause }
+
 // most says how many of the failures are in a span.
-func (c *Cause) most() string {
+func (c cause) most() string {
 	return share(c.Failed, c.Failures) + " failures " + c.of() + "are"
 }
 
 // with says what failures are associated with.
-func (c *Cause) with() string {
+func (c cause) with() string {
 	switch c.Kind {
-	case Secret:
+	case insight.Secret:
 		return "were signed with the secret " + c.Value
-	case Certificate:
+	case insight.Certificate:
 		return "met the certificate " + c.Value
-	case Address:
+	case insight.Address:
 		return "went to the address " + c.Value
-	case Endpoint:
+	case insight.Endpoint:
 		return "are of the endpoint " + c.Value
-	case Settings:
+	case insight.Settings:
 		return "were made with the endpoint's settings of revision " + c.Value
-	case Type:
+	case insight.Type:
 		return "are events of type " + c.Value
-	case Size:
+	case insight.Size:
 		return "have a body of " + bytes(c.Bytes) + " or more"
 	}
-	if c.Value == Absent {
+	if c.Value == insight.Absent {
 		return "have no field " + path(c.Name)
 	}
 	return "have " + path(c.Name) + " = " + c.Value
@@ -72,10 +84,10 @@ func before(at time.Time, changes []Change) string {
 	return fmt.Sprintf(", %s after %s", at.Sub(last.At).Round(time.Second), last.What)
 }
 
-func clock(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") + " UTC" }
+func second(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") + " UTC" }
 
 // of says which failures were compared; empty: all.
-func (c *Cause) of() string {
+func (c cause) of() string {
 	switch g := c.Group; {
 	case g == nil:
 		return ""
@@ -95,7 +107,7 @@ func share(n, of int) string {
 }
 
 // rest is how many of the successes have the same.
-func (c *Cause) rest() string {
+func (c cause) rest() string {
 	if c.Delivered == 0 {
 		return fmt.Sprintf("none of the %d", c.Successes)
 	}
@@ -103,16 +115,7 @@ func (c *Cause) rest() string {
 }
 
 func percent(n, of int) string {
-	return strings.TrimSuffix(Percent(float64(n)/float64(of)), ".0") + " %"
-}
-
-// Percent is a part with one digit; 0 only if it is none, 100 only if it is all.
-func Percent(part float64) string {
-	p := part * 100
-	if 0 < part && part < 1 {
-		p = min(max(p, 0.1), 99.9)
-	}
-	return strconv.FormatFloat(p, 'f', 1, 64)
+	return Percent(int64(n), int64(of)) + " %"
 }
 
 func bytes(n int) string {

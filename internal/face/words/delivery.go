@@ -1,0 +1,90 @@
+package words
+
+import (
+	"fmt"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Delivery is the state of a delivery. A pending one that was attempted is being retried.
+func Delivery(status grapnel.Status, attempts int) Pill {
+	switch status {
+	case grapnel.Delivered:
+		return Pill{OK, "delivered"}
+	case grapnel.Failed:
+		return Pill{Bad, "failed"}
+	case grapnel.Held:
+		return Pill{Hold, "held"}
+	case grapnel.Pending:
+		if attempts > 0 {
+			return Pill{Wait, "retrying"}
+		}
+		return Pill{Wait, "pending"}
+	}
+	return Pill{None, string(status)}
+}
+
+// DeliveredAfter is how long a delivery took, and since when.
+func DeliveredAfter(d *wire.Delivery) string {
+	long, since := "some time", "the event was accepted"
+	if d.FinishedAt != nil {
+		long = Took(d.FinishedAt.Sub(d.CreatedAt))
+	}
+	if d.ReplayOf != nil {
+		since = "this redelivery was created"
+	}
+	return long + " after " + since
+}
+
+// Ended is what became of a delivery that was not delivered.
+func Ended(d *wire.Delivery) string {
+	switch d.Status {
+	case grapnel.Failed:
+		switch {
+		case d.ReplayResult == grapnel.Delivered:
+			return "It failed, and was delivered again with success since."
+		case d.DiscardedAt != nil:
+			return "It failed, and an operator has put it away."
+		}
+		return "It failed for good and is stored as a dead letter."
+	case grapnel.Skipped:
+		return "An operator skipped it."
+	case grapnel.Dropped:
+		return "It was dropped."
+	}
+	return "It was discarded."
+}
+
+// Tried is what happened to a delivery so far: "It answered 503 three times and timed out once."
+func Tried(d *wire.Delivery) string {
+	switch {
+	case len(d.Attempts) == 0 && d.Status.Final():
+		return "No attempt was made."
+	case len(d.Attempts) == 0:
+		return "Nothing was sent yet."
+	}
+	var ways []string
+	times := map[string]int{}
+	for i := range d.Attempts {
+		way := did(d.Attempts[i].StatusCode, d.Attempts[i].ErrorClass)
+		if times[way]++; times[way] == 1 {
+			ways = append(ways, way)
+		}
+	}
+	if len(ways) > 3 {
+		return fmt.Sprintf("%d attempts ended in %d different ways.", len(d.Attempts), len(ways))
+	}
+	for i, way := range ways {
+		ways[i] = way + often(times[way])
+	}
+	return "The endpoint " + List(ways) + "."
+}
+
+func often(n int) string {
+	words := []string{"", " once", " twice", " three times", " four times", " five times", " six times"}
+	if n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprintf(" %d times", n)
+}
