@@ -116,7 +116,8 @@ function hooksFor(name: string, secret: string): Hooks {
   throw new Error(`MODE ${MODE}: use transaction, claim, inbox or bare`);
 }
 
-/** What the kit is compared with: the same verification and the same effect beside a plain insert, in a plain handler of node:http. */
+/** What the kit is compared with: the same verification and the same effect beside a plain insert, in a plain handler of node:http.
+ *  It answers with a line of JSON, as receivers do and as the kit does. */
 function bare(source: string, secret: string) {
   const verifier = new Verifier({ name: source, secrets: [secret] });
   return async (req: IncomingMessage, res: ServerResponse) => {
@@ -130,7 +131,7 @@ function bare(source: string, secret: string) {
         const { rowCount } = await tx.query("insert into seen(id) values ($1) on conflict do nothing", [`${source}:${id}`]);
         if (rowCount === 1) await effect(new Delivery(source, id, () => "", headers, body), tx, null);
       });
-      res.writeHead(200).end();
+      res.writeHead(200, { "content-type": "application/json" }).end('{"received":true}');
     } catch (e) {
       res.writeHead(e instanceof Refused ? 401 : 500).end();
     }

@@ -118,7 +118,8 @@ func (a *app) bare(source string, verifier receive.Verifier) http.Handler {
 			return
 		}
 		a.hold.at("after-commit", verified.ID)
-		w.WriteHeader(http.StatusOK)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"received":true}`)
 	})
 }
 
