@@ -152,8 +152,8 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 		return store.Placed{}, err
 	}
 	at := codec.Micros(e.AcceptedAt)
-	t.owed.add(e, seq, kind, first)
-	t.newest.add(e.Tenant, e.ID, at)
+	t.deferred.add(e, seq, kind, first)
+	t.knownIDs.add(e.Tenant, e.ID, at)
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
@@ -191,11 +191,11 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func (t *tx) meet(e *incoming) (*store.Placed, error) {
-	if !t.newest.mayHave(e.Tenant, e.ID) {
+	if !t.knownIDs.mayHave(e.Tenant, e.ID) {
 		return nil, nil
 	}
-	if t.owed.event(e.ID) {
-		if err := t.flush(); err != nil {
+	if t.deferred.event(e.ID) {
+		if err := t.writeDeferred(); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +224,7 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
 		return err
 	}
-	t.waiting.add(d)
+	t.pending.add(d)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A database is up to four files: that of the tables, SQLite's log, the journal, and the file of
-// data. The tables say what the others must have, each fill rewrites that, and a start compares: if
+// data. The tables say what the others must have, each flush rewrites that, and a start compares: if
 // a file is of another moment, cut off or of another database, the start is refused. Otherwise
 // acknowledged events would be missing without a word.
 
@@ -133,7 +133,7 @@ func readAlone(path string) (key, number uint64, err error) {
 // catchUp brings the tables up to the journal of a process that did not close them. After it no
 // journal is needed.
 func (s *Store) catchUp() error {
-	w, y := &s.writer, &s.writer.young
+	w, y := &s.writer, &s.writer.unflushed
 	p, err := readPosition(w.tx.conn)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s *Store) catchUp() error {
 	if err != nil {
 		return errors.Join(err, w.tx.rollback())
 	}
-	y.filled.Store(y.number)
+	y.flushed.Store(y.number)
 	y.synced.Store(y.number)
 	return journal.Remove(y.path)
 }
@@ -166,11 +166,11 @@ func (w *writer) readJournal(p position) error {
 	if w.store.data.copied {
 		o.Frame = 0 // a backup copies the tables after the journal
 	}
-	last, err := journal.Read(w.young.path, o, func(frame []byte) error {
-		if err := w.tx.replay(frame); err != nil || !w.tx.owed.enough() {
+	last, err := journal.Read(w.unflushed.path, o, func(frame []byte) error {
+		if err := w.tx.replay(frame); err != nil || !w.tx.deferred.enough() {
 			return err
 		}
-		return w.tx.flush()
+		return w.tx.writeDeferred()
 	})
 	if err == nil {
 		err = w.store.data.settle()
@@ -178,10 +178,10 @@ func (w *writer) readJournal(p position) error {
 	if err != nil {
 		return explain(err)
 	}
-	if last > w.young.number {
-		w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.young.number)
+	if last > w.unflushed.number {
+		w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.unflushed.number)
 	}
-	w.young.number = last
+	w.unflushed.number = last
 	if err := w.tx.commit(last, false); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type instant struct {
 }
 
 // life makes moments of a database. Between two of them the tables get a frame that the first does
-// not have: which frames came after the last fill only the journal knows.
+// not have: which frames came after the last flush only the journal knows.
 type life struct {
 	t       *testing.T
 	s       *Store
@@ -38,7 +38,7 @@ type life struct {
 	moments []instant
 }
 
-var boundsOfLife = Bounds{Apart: 2000, LeastApart: 1000, ApartStep: 4096, FillEvery: time.Hour,
+var boundsOfLife = Bounds{Apart: 2000, LeastApart: 1000, ApartStep: 4096, FlushEvery: time.Hour,
 	Journal: journal.Bounds{Half: 128 << 10, First: 64 << 10, Step: 4096}}
 
 func (l *life) open() {
@@ -78,9 +78,9 @@ func (l *life) note() {
 	}
 }
 
-func (l *life) fill() {
+func (l *life) flush() {
 	l.t.Helper()
-	if err := l.s.write(l.t.Context(), filling{}); err != nil {
+	if err := l.s.write(l.t.Context(), flushing{}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -95,13 +95,13 @@ func (l *life) checkpoint() {
 func (l *life) copied(name string) {
 	l.t.Helper()
 	m := instant{name: name, path: snapshot(l.t, l.path), events: l.events}
-	if j := l.s.writer.young.journal; j != nil {
-		young := &l.s.writer.young
+	if j := l.s.writer.unflushed.journal; j != nil {
+		unflushed := &l.s.writer.unflushed
 		m.torn = j.End()
-		if n := len(young.ends); n > 0 {
-			m.torn -= int64(len(young.frames))
+		if n := len(unflushed.ends); n > 0 {
+			m.torn -= int64(len(unflushed.frames))
 			if n > 1 {
-				m.torn += int64(young.ends[n-2])
+				m.torn += int64(unflushed.ends[n-2])
 			}
 		}
 	}
@@ -128,38 +128,38 @@ func lives(t *testing.T) []instant {
 	l.copied("stopped")
 	l.open()
 	l.publish(3, 100)
-	l.copied("killed before the first fill")
+	l.copied("killed before the first flush")
 	l.publish(1, 100)
-	l.fill()
+	l.flush()
 	l.publish(2, 100)
-	l.copied("killed with frames behind a fill")
+	l.copied("killed with frames behind a flush")
 	l.publish(3, 1500)
 	l.publish(1, 100)
-	l.fill()
+	l.flush()
 	l.checkpoint()
 	l.publish(2, 1500)
-	l.fill()
-	l.copied("killed after a fill on a new log")
+	l.flush()
+	l.copied("killed after a flush on a new log")
 	l.publish(2, 1500)
 	l.note()
 	l.note()
 	l.copied("killed after commits of SQLite")
 	l.publish(1, 100)
-	l.fill()
+	l.flush()
 	l.publish(3, 100)
 	l.copied("killed with frames behind commits of SQLite")
 	l.publish(1, 100)
-	l.fill()
+	l.flush()
 	if err := l.s.empty(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.copied("killed when the journal was emptied")
 	l.publish(1, 1500)
-	l.fill()
+	l.flush()
 	l.publish(3, 1500)
 	l.copied("killed after the journal was emptied")
 	l.publish(3, 100)
-	l.fill()
+	l.flush()
 	l.checkpoint()
 	l.publish(1, 1500)
 	l.copied("killed with the log copied")
@@ -223,7 +223,7 @@ func TestACheckpointCutOff(t *testing.T) {
 	for range 6 {
 		l.publish(40, 1500)
 		l.publish(40, 100)
-		l.fill()
+		l.flush()
 		l.publish(2, 100)
 		l.copied("before the checkpoint")
 		l.checkpoint()

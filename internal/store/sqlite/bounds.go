@@ -21,22 +21,22 @@ type Bounds struct {
 	// as long as that brings more.
 	Enough int           `bound:"16"`
 	Yield  time.Duration `bound:"1ms"`
-	// Operations are filled into the tables when they are so many, have so many bytes or are so old.
+	// Operations are flushed into the tables when they are so many, have so many bytes or are so old.
 	// More make each row cheaper and a start after a crash longer: some 20 µs for each operation.
-	Young      int           `bound:"16384"`
-	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
-	FillEvery  time.Duration `bound:"4s" tiny:"5ms"`
-	// FillPages is how many pages a fill writes, as far as that can be foreseen: everything waits
-	// until they are written. Under a long backlog one operation changes several pages, then fills
-	// have few operations, but not less than FillLeast.
-	FillPages int `bound:"8192" tiny:"1"`
-	FillLeast int `bound:"64" tiny:"1"`
+	Unflushed      int           `bound:"16384"`
+	UnflushedBytes int64         `bound:"8MiB" tiny:"8KiB"`
+	FlushEvery     time.Duration `bound:"4s" tiny:"5ms"`
+	// FlushPages is how many pages a flush writes, as far as that can be foreseen: everything waits
+	// until they are written. Under a long backlog one operation changes several pages, then flushes
+	// have few operations, but not less than FlushLeast.
+	FlushPages int `bound:"8192" tiny:"1"`
+	FlushLeast int `bound:"64" tiny:"1"`
 
 	// Rows is how many rows one statement adds. Between two batches the writer writes the rows that
-	// the tables lack if they are Owed or have OwedBytes of data.
-	Rows      int `bound:"16"`
-	Owed      int `bound:"64"`
-	OwedBytes int `bound:"256KiB" tiny:"1KiB"`
+	// the tables lack if they are Deferred or have DeferredBytes of data.
+	Rows          int `bound:"16"`
+	Deferred      int `bound:"64"`
+	DeferredBytes int `bound:"256KiB" tiny:"1KiB"`
 
 	// Behind is how many deliveries may be created after one before it counts as ended late. The rows
 	// of late ones come in any order and change a page each, so they are kept small.

@@ -96,7 +96,7 @@ func within(now, at time.Time, d time.Duration) bool {
 // waits says whether the writer has something to do here between two transactions.
 func (c *checkpoints) waits() bool { return c.due.Load() || len(c.cuts) > 0 }
 
-// rest is called by the writer when it is in no transaction and nothing is young.
+// rest is called by the writer when it is in no transaction and nothing is unflushed.
 func (c *checkpoints) rest(w *writer) {
 	if c.due.Load() {
 		c.copyRest(w.tx.conn)
@@ -136,8 +136,8 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 // and the next checkpoint is made when it has grown by the same size again. Pages committed
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
-	before, y := c.pages.Load(), &c.store.writer.young
-	filled, ended, begun := y.filled.Load(), y.ended.Load(), y.begun.Load()
+	before, y := c.pages.Load(), &c.store.writer.unflushed
+	flushed, ended, begun := y.flushed.Load(), y.ended.Load(), y.begun.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
 	case busy(err):
@@ -150,10 +150,10 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 	default:
 		c.pages.Add(int64(log-copied) - before)
 		if log == copied { // so all that was in the log when the checkpoint began is synced there
-			y.synced.Store(max(filled, y.synced.Load()))
+			y.synced.Store(max(flushed, y.synced.Load()))
 			// SQLite syncs the database's file only if the log has not grown meanwhile.
 			if ended == begun && begun == y.begun.Load() {
-				y.alone.Store(max(filled, y.alone.Load()))
+				y.alone.Store(max(flushed, y.alone.Load()))
 			}
 		}
 	}

@@ -67,12 +67,12 @@ func TestOneCopiesTheLog(t *testing.T) {
 // tables do not say that their file can do without the log.
 func TestACopyBesideCommitsIsNotSynced(t *testing.T) {
 	s, _ := openNew(t)
-	y := &s.writer.young
+	y := &s.writer.unflushed
 	for _, beside := range []bool{true, false} {
 		if _, err := publish(t, s, fmt.Sprint("evt_", beside), 10_000); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.write(t.Context(), filling{}); err != nil {
+		if err := s.write(t.Context(), flushing{}); err != nil {
 			t.Fatal(err)
 		}
 		c, commits := &s.checkpoints, func() {}
@@ -84,7 +84,7 @@ func TestACopyBesideCommitsIsNotSynced(t *testing.T) {
 		}
 		if commits = sync.OnceFunc(func() {
 			_, err := publish(t, s, "evt_beside", 10_000)
-			if err := errors.Join(err, s.write(t.Context(), filling{})); err != nil {
+			if err := errors.Join(err, s.write(t.Context(), flushing{})); err != nil {
 				t.Error(err)
 			}
 		}); !beside {

@@ -52,7 +52,7 @@ func (s *Store) inParts(limit int, erase func(most int) (int, error)) (removed i
 		if err != nil {
 			return removed, err
 		}
-		s.purge.owed = s.purge.owed || n > 0
+		s.purge.deferred = s.purge.deferred || n > 0
 		if removed += n; n < most {
 			break
 		}

@@ -77,7 +77,7 @@ func TestCopiedInTheMiddle(t *testing.T) {
 		}
 		var before [len(answered)]int64
 		finished := make(map[int64]bool)
-		path := killed(t, s, path, []string{"a fill is being committed", "a frame was written"}[len(copies)%2], func() {
+		path := killed(t, s, path, []string{"a flush is being committed", "a frame was written"}[len(copies)%2], func() {
 			for p := range before {
 				before[p] = answered[p].Load()
 			}

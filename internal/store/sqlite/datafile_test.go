@@ -33,7 +33,7 @@ func apartRows(t *testing.T, s *Store) (n int64) {
 }
 
 // TestDataAreWrittenOnce: the data of large batches are in their file, and in no other one after
-// the tables were filled. The data of small ones are not.
+// the tables were flushed. The data of small ones are not.
 func TestDataAreWrittenOnce(t *testing.T) {
 	s, path := openWith(t, Bounds{LeastApart: 900})
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -251,7 +251,7 @@ func TestNoHolesDuringABackup(t *testing.T) {
 	s, path := openWith(t, apart)
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	stocked(t, s, base, 40, 5)
-	if err := s.write(t.Context(), filling{}); err != nil {
+	if err := s.write(t.Context(), flushing{}); err != nil {
 		t.Fatal(err)
 	}
 	held, err := openSnapshot(path)

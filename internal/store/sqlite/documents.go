@@ -94,7 +94,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 	if !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
-	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) (store.Document, error) {
+	return reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) (store.Document, error) {
 		q := r.Query(documentQuery).Text(tenant).Text(kind).Text(id)
 		return first(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return readDocument(q, kind), nil })
 	})

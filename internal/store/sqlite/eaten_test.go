@@ -84,7 +84,7 @@ func TestTheJournalIsUsedUp(t *testing.T) {
 		if err = settle(t, s, heads[recorded], size); err == nil {
 			recorded++
 		}
-		if recorded%200 == 0 { // some while fills fail
+		if recorded%200 == 0 { // some while flushes fail
 			purgeFull(t, s)
 		}
 	}

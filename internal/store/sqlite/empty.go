@@ -91,7 +91,7 @@ func (s *Store) cutLog(ctx context.Context) error {
 	}
 }
 
-// cut is called by the writer when it is in no transaction and nothing is young. After it neither
+// cut is called by the writer when it is in no transaction and nothing is unflushed. After it neither
 // log nor journal has a byte.
 func (w *writer) cut() error {
 	c := &w.store.checkpoints
@@ -99,11 +99,11 @@ func (w *writer) cut() error {
 	if err == nil {
 		c.pages.Store(0)
 		c.length.Store(0)
-		w.young.synced.Store(w.young.number)
-		w.young.alone.Store(w.young.number)
+		w.unflushed.synced.Store(w.unflushed.number)
+		w.unflushed.alone.Store(w.unflushed.number)
 		c.store.reach("the log was cut off")
-		if w.young.journal != nil {
-			err = w.young.journal.Empty(w.young.number)
+		if w.unflushed.journal != nil {
+			err = w.unflushed.journal.Empty(w.unflushed.number)
 		}
 	}
 	if broken(err) {
@@ -113,27 +113,27 @@ func (w *writer) cut() error {
 	return err
 }
 
-// nothing is an operation without effect, which wakes the writer. filling is answered when all
+// nothing is an operation without effect, which wakes the writer. flushing is answered when all
 // earlier writes are in the tables. looking reads rows; seeing also reads sums, which the commit
 // would write.
 type (
-	nothing struct{}
-	filling struct{}
-	looking func(*sqlite3.Conn) error
-	seeing  func(*sqlite3.Conn) error
+	nothing  struct{}
+	flushing struct{}
+	looking  func(*sqlite3.Conn) error
+	seeing   func(*sqlite3.Conn) error
 )
 
-func (nothing) grows() bool     { return false }
-func (nothing) apply(*tx) error { return nil }
-func (filling) grows() bool     { return false }
-func (filling) apply(*tx) error { return nil }
-func (looking) grows() bool     { return false }
-func (seeing) grows() bool      { return false }
+func (nothing) grows() bool      { return false }
+func (nothing) apply(*tx) error  { return nil }
+func (flushing) grows() bool     { return false }
+func (flushing) apply(*tx) error { return nil }
+func (looking) grows() bool      { return false }
+func (seeing) grows() bool       { return false }
 
 func (do looking) apply(t *tx) error { return do(t.conn) }
 
 func (do seeing) apply(t *tx) error {
-	if err := t.combine(t.young.number, t.needed); err != nil {
+	if err := t.combine(t.unflushed.number, t.needed); err != nil {
 		return err
 	}
 	return do(t.conn)

@@ -18,7 +18,7 @@ var leftOut = map[string]bool{"Change.Attempt": true, "Change.Operational": true
 	"appending.done": true, "recording.done": true, "claiming.done": true, "extending.done": true,
 	"makingDue.done": true, "documenting.done": true}
 
-// TestEntriesAreComplete fills every field that an entry has with values, writes the entry and
+// TestEntriesAreComplete flushes every field that an entry has with values, writes the entry and
 // reads it back.
 func TestEntriesAreComplete(t *testing.T) {
 	for kind := 1; anew(kind) != nil; kind++ {

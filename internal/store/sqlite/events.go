@@ -128,9 +128,9 @@ func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 const hasTypeQuery = `SELECT EXISTS (SELECT 1 FROM kind WHERE tenant = ? AND type = ?),
 	(SELECT count(*) FROM (SELECT 1 FROM kind WHERE tenant = ? LIMIT ?))`
 
-// HasType reads the tables without a fill, because publishers of new types wait for it.
+// HasType reads the tables without a flush, because publishers of new types wait for it.
 func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
-	err = s.readFilled(ctx, func(r *sqlite3.Conn) error {
+	err = s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		q := r.Query(hasTypeQuery).Text(tenant).Text(name).Text(tenant).Int(int64(max(limit, 0)))
 		return single(q, func() { has, n = q.Integer(0) == 1, int(q.Integer(1)) })
 	})

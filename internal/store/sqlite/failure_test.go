@@ -155,7 +155,7 @@ func TestAFrameThatCannotBeAppliedAgain(t *testing.T) {
 	}
 	frame := append(make([]byte, journal.Header), entry.Bytes()...)
 	if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error {
-		y := &s.writer.young
+		y := &s.writer.unflushed
 		y.number++
 		y.owes.Store(true)
 		y.frames, y.ends = append(y.frames, frame...), append(y.ends, len(y.frames)+len(frame))
@@ -164,7 +164,7 @@ func TestAFrameThatCannotBeAppliedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := snapshot(t, path)
-	poison := errors.New("poison") // the young entries are applied again after it
+	poison := errors.New("poison") // the unflushed entries are applied again after it
 	if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error { return poison })); err == nil {
 		t.Error("a read that fails succeeds")
 	}

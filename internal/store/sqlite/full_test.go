@@ -121,27 +121,28 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 	}
 }
 
-// narrow forbids a database to have more pages than a number. When the reserved space becomes free
-// it may get as many more as fit into that. So a test of a full disk needs no rights. On a real
-// disk the space is missing later: when a fill writes the pages.
-func narrow(t *testing.T, s *Store, pages int) (widen func()) {
+// narrow forbids a database to get more pages than a number. When the reserved space becomes free it
+// may get as many more as fit into that. So a test of a full disk needs no rights. On a real
+// disk the space is missing later: when a flush writes the pages.
+func narrow(t *testing.T, s *Store, more int) (widen func()) {
 	t.Helper()
 	limit := func(conn *sqlite3.Conn, pages int) {
 		if err := conn.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Error(err)
 		}
 	}
-	set := func(pages int, step func(string)) {
+	set := func(more int, step func(string)) {
 		t.Helper()
 		if err := s.write(t.Context(), &change{shrinks: true, do: func(tx *tx) error {
 			s.step = step
-			limit(tx.conn, pages)
-			return nil
+			there, err := one(tx.conn, "PRAGMA page_count")
+			limit(tx.conn, int(there)+more)
+			return err
 		}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set(pages, func(step string) {
+	set(more, func(step string) {
 		switch conn := s.writer.tx.conn; step {
 		case "the reserved space is free":
 			there, err := one(conn, "PRAGMA page_count")
@@ -153,7 +154,7 @@ func narrow(t *testing.T, s *Store, pages int) (widen func()) {
 			limit(conn, 1) // SQLite makes it the number of pages in use
 		}
 	})
-	return func() { set(1<<30, nil) }
+	return func() { set(1<<29, nil) }
 }
 
 // TestDatabaseFull: accepted events are in the tables, and what needs space is refused without harm
@@ -165,7 +166,7 @@ func TestDatabaseFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	widen := narrow(t, s, 141)
+	widen := narrow(t, s, 50)
 	heads := fillUp(t, s, 3000)
 	if len(heads) < 100 {
 		t.Fatalf("only %d events before it was full", len(heads))
@@ -230,7 +231,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	if _, err := s.PutEndpoint(ctx, store.Everyone(), ep, store.With{}); err != nil {
 		t.Fatal(err)
 	}
-	narrow(t, s, 100)
+	narrow(t, s, 0)
 	heads := fillUp(t, s, 3000)
 	unable := func(when string) {
 		t.Helper()
@@ -307,7 +308,7 @@ func TestFullWithoutBallast(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills a small file system: accepted events are stored, outcomes are recorded in the
+// TestDiskFull flushes a small file system: accepted events are stored, outcomes are recorded in the
 // ballast's space, and once space is free again the store recovers by itself.
 func TestDiskFull(t *testing.T) {
 	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {

@@ -13,14 +13,14 @@ import (
 // operations and no checkpoint. The tables are those of the last sync then, and all later events are
 // in the journal: the writer overwrites no frame of the other half before SQLite has synced its log.
 func TestAHalfIsReusedOnceItsFramesAreSynced(t *testing.T) {
-	s, path := openWith(t, Bounds{Half: 4, Young: 2, FillEvery: time.Hour, Rest: time.Hour})
+	s, path := openWith(t, Bounds{Half: 4, Unflushed: 2, FlushEvery: time.Hour, Rest: time.Hour})
 	s.checkpoints.at = 1 << 40
 	synced, tables, syncs := uint64(0), "", 0
 	for n := 1; n <= 20 && !t.Failed(); n++ {
 		if _, err := publish(t, s, fmt.Sprintf("evt_%03d", n), 10); err != nil {
 			t.Fatal(err)
 		}
-		if now := s.writer.young.synced.Load(); now != synced || tables == "" {
+		if now := s.writer.unflushed.synced.Load(); now != synced || tables == "" {
 			synced, tables, syncs = now, snapshot(t, path), syncs+1
 		}
 		lost := snapshot(t, path)

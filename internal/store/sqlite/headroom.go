@@ -91,8 +91,8 @@ func (w *writer) lack(cause error) {
 		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
 	w.headroom.full = true
-	if w.young.journal != nil {
-		w.young.journal.Confine(true) // it has blocks of its own
+	if w.unflushed.journal != nil {
+		w.unflushed.journal.Confine(true) // it has blocks of its own
 	}
 	w.store.stats.full.Store(true)
 	if err := w.headroom.give(); err != nil {
@@ -109,7 +109,7 @@ func (w *writer) lack(cause error) {
 // retryLater sets the time at which a full disk is tried again. After a fill that fails all young
 // operations are applied again: a tenth of the time at most goes into that.
 func (w *writer) retryLater() {
-	w.retry.Reset(max(w.store.bounds.Retry, 10*w.young.again))
+	w.retry.Reset(max(w.store.bounds.Retry, 10*w.unflushed.again))
 }
 
 // spill says whether SQLite writes changed pages to its log before a commit if they do not fit into
@@ -137,9 +137,9 @@ func (w *writer) regain() {
 	}
 	w.headroom.full = false
 	w.spill(true)
-	if w.young.journal != nil {
-		w.young.journal.Confine(false)
-		w.young.journal.Reserve()
+	if w.unflushed.journal != nil {
+		w.unflushed.journal.Confine(false)
+		w.unflushed.journal.Reserve()
 	}
 	w.store.reach("the disk has space again")
 	w.store.stats.full.Store(false)

@@ -31,9 +31,9 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 }
 
 // Heads leaves out blocked heads: they have no due time. A page is a few hundred entries of one
-// index. That takes the writer less time than a fill.
+// index. That takes the writer less time than a flush.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) ([]store.Head, error) {
+	return reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) ([]store.Head, error) {
 		target, err := integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 || limit <= 0 {
 			return nil, err
@@ -56,16 +56,16 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, lea
 }
 
 // Events reads each event separately: their rows are far apart, so one query would do the same
-// work. Events that are not young are read without a fill: no young operation changes or removes an
-// event. Otherwise every attempt in a long backlog would wait for a fill, and cause one.
+// work. Events that are not unflushed are read without a flush: no unflushed operation changes or removes an
+// event. Otherwise every attempt in a long backlog would wait for a flush, and cause one.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	if len(seqs) == 0 {
 		return events, nil
 	}
 	look := s.read
-	if slices.Max(seqs) <= s.writer.young.event.Load() {
-		look = s.readFilled
+	if slices.Max(seqs) <= s.writer.unflushed.event.Load() {
+		look = s.readFlushed
 	}
 	read := func(r *sqlite3.Conn) (err error) {
 		q := r.Query(eventQuery)

@@ -163,7 +163,7 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 		}
 		return err
 	})
-	if err != nil || len(known)+len(old) == 0 && !s.purge.owed {
+	if err != nil || len(known)+len(old) == 0 && !s.purge.deferred {
 		return 0, err
 	}
 	err = s.erased(ctx, func() error {

@@ -46,8 +46,8 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 		return nil, 0, nil
 	}
 	var q *sqlite3.Stmt
-	if seq := t.recent.find(e.known.key); seq != 0 {
-		if err := t.flush(); err != nil {
+	if seq := t.dedupe.find(e.known.key); seq != 0 {
+		if err := t.writeDeferred(); err != nil {
 			return nil, 0, err
 		}
 		q = t.q.known.Int(seq)
@@ -75,7 +75,7 @@ func (t *tx) learn(k *known, placed store.Placed, before int64) error {
 			return err
 		}
 	}
-	t.recent.add(k.key, placed.Seq)
-	t.owed.known = append(t.owed.known, knownRow{k, placed.Seq, codec.Micros(placed.AcceptedAt), int64(placed.Deliveries), placed.ID})
+	t.dedupe.add(k.key, placed.Seq)
+	t.deferred.known = append(t.deferred.known, knownRow{k, placed.Seq, codec.Micros(placed.AcceptedAt), int64(placed.Deliveries), placed.ID})
 	return nil
 }

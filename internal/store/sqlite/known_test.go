@@ -51,7 +51,7 @@ func numberIn(t *testing.T, s *Store, query string) (n int64) {
 // inMemory is the number of entries in the writer's memory.
 func inMemory(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	count := func(tx *tx) error { n = len(tx.recent.fresh) + len(tx.recent.moving); return nil }
+	count := func(tx *tx) error { n = len(tx.dedupe.fresh) + len(tx.dedupe.moving); return nil }
 	if err := s.write(t.Context(), &change{do: count}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTheIndexWaitsForRoom fills the memory while the disk is full. Closing does not wait for
+// TestTheIndexWaitsForRoom flushes the memory while the disk is full. Closing does not wait for
 // space.
 func TestTheIndexWaitsForRoom(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1<<20)
@@ -190,7 +190,7 @@ func TestTheIndexWaitsForRoom(t *testing.T) {
 	}
 	// From here on the writer believes that the disk is full, and tries again much later.
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
-		tx.recent.most = 1
+		tx.dedupe.most = 1
 		s.bounds.Retry = time.Hour
 		s.writer.headroom.full = true
 		return nil

@@ -54,7 +54,7 @@ func consume(b *testing.B, c consumption) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	fillQueue(b, s, b.N+c.held, c.keys)
+	flushQueue(b, s, b.N+c.held, c.keys)
 	var tokens atomic.Int64
 	claim := func(consumer string, n int, long time.Duration) []grapnel.Lease {
 		wants := make([]store.Want, n)
@@ -132,8 +132,8 @@ func (c consumption) settle(s *Store, leases []grapnel.Lease) error {
 	return err
 }
 
-// fillQueue publishes messages of a quarter of a KiB to a queue.
-func fillQueue(b *testing.B, s *Store, n, keys int) {
+// flushQueue publishes messages of a quarter of a KiB to a queue.
+func flushQueue(b *testing.B, s *Store, n, keys int) {
 	for first := 0; first < n; first += 1000 {
 		batch := store.Batch{Config: 1}
 		for i := first; i < min(first+1000, n); i++ {
@@ -161,7 +161,7 @@ func BenchmarkQueueCounts(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			fillQueue(b, s, n, 0)
+			flushQueue(b, s, n, 0)
 			b.ResetTimer()
 			for range b.N {
 				if c, err := s.QueueCounts(b.Context(), "que", time.Now()); err != nil || c.Ready != int64(n) {

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// filled is a store with events, and the version of its configuration.
-func filled(t *testing.T, events int) (*Store, int64) {
+// flushed is a store with events, and the version of its configuration.
+func flushed(t *testing.T, events int) (*Store, int64) {
 	t.Helper()
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "grapnel.db"), Options{Ballast: -1})
 	if err != nil {
@@ -50,7 +50,7 @@ func made(version int64, n int) store.Batch {
 // TestInterruptedReads: after its caller gives up at any moment, a reader is returned outside of a
 // transaction. Inside one it would show the past to each later borrower.
 func TestInterruptedReads(t *testing.T) {
-	s, _ := filled(t, 2000)
+	s, _ := flushed(t, 2000)
 	var stuck atomic.Int64
 	var callers sync.WaitGroup
 	for range 4 {
@@ -77,7 +77,7 @@ func TestInterruptedReads(t *testing.T) {
 // TestAWriteThatIsTakenIsWaitedFor: a caller that gives up either gets the result or knows that
 // nothing was written.
 func TestAWriteThatIsTakenIsWaitedFor(t *testing.T) {
-	s, version := filled(t, 0)
+	s, version := flushed(t, 0)
 	// Other callers keep the writer busy: otherwise a single write is taken at once, and no caller
 	// could give up in time.
 	busy, stop := context.WithCancel(t.Context())

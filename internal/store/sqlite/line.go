@@ -4,19 +4,19 @@ import "sync"
 
 // line is the queue of requests for the writer. Each request is answered once, or was abandoned.
 //
-// Between fills the writer sleeps only while the line is empty. This holds for two reasons
+// Between flushes the writer sleeps only while the line is empty. This holds for two reasons
 // together. The request that joins an empty line leaves a token in wake. And the writer goes to
 // sleep only after a take that returned nothing, which empties the line. If take could return
 // nothing and leave requests in the line, the next request would not be the first, would leave no
 // token, and the writer would never be woken again.
 //
-// While a fill is committed, the writer leaves requests in the line that are not light, and sleeps.
+// While a flush is committed, the writer leaves requests in the line that are not light, and sleeps.
 // Each request leaves a token then (wakeEach).
 //
 // Outcomes go first, and a batch has a limited number of events: see share.
 type line struct {
 	mu     sync.Mutex
-	first  []*request // that need no more space: outcomes, and reads that wait for a fill
+	first  []*request // that need no more space: outcomes, and reads that wait for a flush
 	then   []*request
 	closed bool
 	each   bool          // a request leaves a token even if the line is not empty

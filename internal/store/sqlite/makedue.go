@@ -15,7 +15,7 @@ const lateQuery = `SELECT seq, due, wide < ? AND token IS NULL FROM pending WHER
 	ORDER BY due, seq LIMIT ?`
 
 // MakeDue takes the earliest first. The writer looks the heads up itself: a connection for reading
-// would need a fill first, for each of a thousand endpoints that recover together. One operation
+// would need a flush first, for each of a thousand endpoints that recover together. One operation
 // examines few heads, so that Record need not wait for long.
 func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (n int, err error) {
 	after := dueOf{codec.Micros(h.At), math.MaxInt64}

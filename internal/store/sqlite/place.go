@@ -94,7 +94,7 @@ func readTime(q *sqlite3.Stmt, column int) time.Time {
 
 // place is a pending delivery, or nil.
 func (t *tx) place(delivery int64) (*place, error) {
-	if d := t.waiting.rows[delivery]; d != nil {
+	if d := t.pending.rows[delivery]; d != nil {
 		return d, nil
 	}
 	return t.readPlace(t.q.pending.Int(delivery))
@@ -138,7 +138,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 			return nil, err
 		}
 	}
-	if !t.waiting.drop(d) {
+	if !t.pending.drop(d) {
 		if err := t.q.dropPending.Int(d.Seq).Run(); err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 	}
 	next, err := t.laneHead(d.target, d.Key)
 	if err == nil && next != nil && d.Head {
-		if next.Lead(codec.Micros(e.At), delay); t.waiting.rows[next.Seq] == nil {
+		if next.Lead(codec.Micros(e.At), delay); t.pending.rows[next.Seq] == nil {
 			err = led.bind(t.q.lead, next).Int(next.Seq).Run()
 		}
 	}
@@ -185,7 +185,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 			return err
 		}
 	}
-	t.owed.finished = append(t.owed.finished, f)
+	t.deferred.finished = append(t.deferred.finished, f)
 	if status != statusFailed {
 		return nil
 	}

@@ -56,7 +56,7 @@ func cutData(id string) []byte {
 // cutBounds are so small that a second of work crosses them all.
 func cutBounds(seed uint64) Bounds {
 	r := rand.New(rand.NewPCG(seed, 2))
-	return Bounds{Young: 8 << r.IntN(6), Owed: 1 + r.IntN(40), FillEvery: time.Millisecond << r.IntN(8),
+	return Bounds{Unflushed: 8 << r.IntN(6), Deferred: 1 + r.IntN(40), FlushEvery: time.Millisecond << r.IntN(8),
 		Apart: 1 << r.IntN(12), LeastApart: 1 << r.IntN(11), ApartStep: 4096 << r.IntN(4), ApartWrite: 1 << (8 + r.IntN(8)),
 		Checkpoint: 16 << r.IntN(6), CopyEvery: time.Millisecond, RestEvery: time.Millisecond << r.IntN(6),
 		Journal: journal.Bounds{Half: 1 << (17 + r.IntN(3)), Step: 4096, First: 8192}}

@@ -13,12 +13,12 @@ import (
 
 // purge is the position at which Purge continues.
 type purge struct {
-	mu    sync.Mutex
-	block int64                        // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
-	notes [len(blockNotesOf)]blockNote // looked at last
-	long  time.Duration                // the shortest retention: see forgetLane
-	owed  bool                         // something was removed, by this process or an earlier one, that may still be in the log
-	holes []codec.Place                // that were made and are in the table still
+	mu       sync.Mutex
+	block    int64                        // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
+	notes    [len(blockNotesOf)]blockNote // looked at last
+	long     time.Duration                // the shortest retention: see forgetLane
+	deferred bool                         // something was removed, by this process or an earlier one, that may still be in the log
+	holes    []codec.Place                // that were made and are in the table still
 }
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in
@@ -42,7 +42,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	if err != nil {
 		return 0, err
 	}
-	if s.purge.owed = s.purge.owed || swept || len(found) > 0; !s.purge.owed {
+	if s.purge.deferred = s.purge.deferred || swept || len(found) > 0; !s.purge.deferred {
 		return 0, nil
 	}
 	removed := 0
@@ -56,7 +56,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 // erased calls remove and then removes the deleted bytes from the files. If that fails the next
 // call does it.
 func (s *Store) erased(ctx context.Context, remove func() error) error {
-	s.purge.owed = true
+	s.purge.deferred = true
 	err := s.pinned(ctx, func() error {
 		err := s.dropHoles(ctx)
 		if err == nil {
@@ -73,7 +73,7 @@ func (s *Store) erased(ctx context.Context, remove func() error) error {
 	if err == nil {
 		err = s.punch(ctx)
 	}
-	s.purge.owed = err != nil
+	s.purge.deferred = err != nil
 	return err
 }
 

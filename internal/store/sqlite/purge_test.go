@@ -209,7 +209,7 @@ func integrity(t *testing.T, path string) []string {
 	return rows(t, conn, "PRAGMA integrity_check")
 }
 
-// stocked fills a store with n finished deliveries, one per second, atOnce in a transaction.
+// stocked flushes a store with n finished deliveries, one per second, atOnce in a transaction.
 func stocked(t testing.TB, s *Store, base time.Time, n, atOnce int) {
 	t.Helper()
 	stockedFrom(t, s, base, 0, n, atOnce)
@@ -392,12 +392,12 @@ func TestPurgedKeysAreGone(t *testing.T) {
 	const n, waits = 1500, 10 // one in this number stays pending
 	s, path := openNew(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	filled := func(i int) {
+	flushed := func(i int) {
 		t.Helper()
 		if i%100 > 0 {
 			return
 		}
-		if err := s.write(t.Context(), filling{}); err != nil {
+		if err := s.write(t.Context(), flushing{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -410,7 +410,7 @@ func TestPurgedKeysAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		all = append(all, done.Heads[0].Delivery)
-		filled(i)
+		flushed(i)
 	}
 	for ended, i := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
 		if i%waits == 0 {
@@ -420,7 +420,7 @@ func TestPurgedKeysAreGone(t *testing.T) {
 		if err != nil || !done[0].Applied {
 			t.Fatal(done, err)
 		}
-		if filled(ended); ended == n/2 { // the next purge does not see what changed before this
+		if flushed(ended); ended == n/2 { // the next purge does not see what changed before this
 			if err := s.empty(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -16,30 +16,30 @@ type readers chan *sqlite3.Conn
 
 // read lends a connection to do. The tables then have every write that has returned.
 func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if s.writer.young.owes.Load() {
-		switch err := s.write(ctx, filling{}); {
+	if s.writer.unflushed.owes.Load() {
+		switch err := s.write(ctx, flushing{}); {
 		case grapnel.CodeOf(err) == grapnel.CodeStorageFull:
-			return s.write(ctx, seeing(do)) // the disk has no space for a fill, and the writer sees all
+			return s.write(ctx, seeing(do)) // the disk has no space for a flush, and the writer sees all
 		case err != nil:
 			return err
 		}
 	}
-	return s.readFilled(ctx, do)
+	return s.readFlushed(ctx, do)
 }
 
-// readYoung is like read for something that takes well below a millisecond. If there are young
-// writes, the writer reads on its own connection, which sees them: no fill is needed.
-func (s *Store) readYoung(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if !s.writer.young.owes.Load() {
-		return s.readFilled(ctx, do)
+// readUnflushed is like read for something that takes well below a millisecond. If there are unflushed
+// writes, the writer reads on its own connection, which sees them: no flush is needed.
+func (s *Store) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if !s.writer.unflushed.owes.Load() {
+		return s.readFlushed(ctx, do)
 	}
 	return s.write(ctx, looking(do))
 }
 
-// readFilled does the same as read, but the tables may lack the young writes.
+// readFlushed does the same as read, but the tables may lack the unflushed writes.
 //
 // When ctx ends, the connection's running statement is interrupted.
-func (s *Store) readFilled(ctx context.Context, do func(*sqlite3.Conn) error) error {
+func (s *Store) readFlushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

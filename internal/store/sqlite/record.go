@@ -154,7 +154,7 @@ func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done sto
 
 // late is the result of a change of a delivery that is not pending. Its lane may have a new head.
 func (t *tx) late(c *store.Change) (store.Changed, error) {
-	if err := t.flush(); err != nil {
+	if err := t.writeDeferred(); err != nil {
 		return store.Changed{}, err
 	}
 	f, err := t.over(c.Delivery)
@@ -208,7 +208,7 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 			return nil, err
 		}
 	}
-	if t.waiting.rows[d.Seq] != nil {
+	if t.pending.rows[d.Seq] != nil {
 		d.changed = true
 	} else if err := t.storeChange(d); err != nil {
 		return nil, err

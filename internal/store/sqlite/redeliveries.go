@@ -135,7 +135,7 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 // repeated records the result of a redelivery: on its original, unless that was redelivered once
 // more since, and with the replay that created it, if any.
 func (t *tx) repeated(d *place, ended grapnel.Status) error {
-	if err := t.flush(); err != nil { // a trigger of mark looks into finished
+	if err := t.writeDeferred(); err != nil { // a trigger of mark looks into finished
 		return err
 	}
 	status, _ := statuses.Place(ended)

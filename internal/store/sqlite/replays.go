@@ -36,7 +36,7 @@ func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
 }
 
 // PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:
-// an operator may want to stop the writes that fill it.
+// an operator may want to stop the writes that flush it.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
 		do: func(t *tx) (int64, error) { return t.putReplay(scope, r) }})
@@ -84,14 +84,14 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*decide.Stored
 	return found, err
 }
 
-// readReplays is read for something that depends on replays and their progress alone. Of the young
-// operations only one that ends a redelivery changes these, so it seldom needs a fill: replays are
+// readReplays is read for something that depends on replays and their progress alone. Of the unflushed
+// operations only one that ends a redelivery changes these, so it seldom needs a flush: replays are
 // looked at each second.
 func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if s.replayed.Load() {
 		return s.read(ctx, do)
 	}
-	return s.readFilled(ctx, do)
+	return s.readFlushed(ctx, do)
 }
 
 // ReplayList returns at most Limit replays; no limit is none.

@@ -13,7 +13,7 @@ import (
 // SQLite overwrites deleted rows. But when it rearranges the rows of a page, because it merges
 // neighbours that have become nearly empty, it leaves copies of the moved rows in the unused middle
 // of the page, and nothing overwrites those when the rows themselves are deleted later. So after a
-// purge the unused parts of all pages that it changed are filled with zeros.
+// purge the unused parts of all pages that it changed are flushed with zeros.
 //
 // Events are only appended, so their rows move in a purge and at no other time.
 
@@ -48,7 +48,7 @@ func changedPages(log string) ([]int64, error) {
 	}
 }
 
-// scrub fills the unused parts of some pages with zeros.
+// scrub flushes the unused parts of some pages with zeros.
 func (t *tx) scrub(numbers []int64) error {
 	pages, err := one(t.conn, pagesQuery)
 	if err != nil {
@@ -100,7 +100,7 @@ func treePage(page []byte, number, pages int64) bool {
 	return false
 }
 
-// scrub fills the unused parts of a page of a table or an index with zeros, and says whether it
+// scrub flushes the unused parts of a page of a table or an index with zeros, and says whether it
 // changed any. A malformed page is left as it is.
 //
 // A page begins with a header: its type, the first free block, the number of entries, the start of
@@ -166,7 +166,7 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 // committed meanwhile stay in it. do writes, so the snapshot is on a connection for reading. On a
 // full disk Store.snapshot may use that of the writer, which would wait for itself then.
 func (s *Store) pinned(ctx context.Context, do func() error) error {
-	return s.readFilled(ctx, func(r *sqlite3.Conn) error {
+	return s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		return together(r, func(r *sqlite3.Conn) error {
 			if _, err := one(r, imbalanceQuery); err != nil {
 				return err

@@ -29,7 +29,7 @@ func leftover(sort byte) []byte {
 }
 
 // TestOverflowPagesAreNotScrubbed: in a database of 2^25 pages, 256 GiB, an overflow page can look
-// like a page of a tree. Scrubbing it would fill an event's data with zeros.
+// like a page of a tree. Scrubbing it would flush an event's data with zeros.
 func TestOverflowPagesAreNotScrubbed(t *testing.T) {
 	scrubbed := func(page []byte, pages int64) bool { return treePage(page, 2, pages) && scrub(page, false) }
 	if page := overflow(2 << 24); !scrub(page, false) {

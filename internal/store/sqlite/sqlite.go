@@ -3,7 +3,7 @@
 //
 // One connection writes, and one goroutine uses it. Operations that arrive while a batch is made
 // durable make up the next one, and are synced to the disk together: by one frame of the journal,
-// or by a commit of SQLite (young.go). An operation decides whether it can be done before it writes
+// or by a commit of SQLite (unflushed.go). An operation decides whether it can be done before it writes
 // anything; one that fails in another way is taken out and the batch is repeated without it. Reads
 // have connections of their own and see every write that has returned.
 //
@@ -128,7 +128,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		moved:   make(chan struct{}),
 		closing: make(chan struct{}),
 		fatal:   make(chan error, 1),
-		purge:   purge{owed: true},
+		purge:   purge{deferred: true},
 		path:    path,
 	}
 	s.data = &dataFile{path: cmp.Or(o.data, path+".data"), copied: o.data != "", bounds: &s.bounds}
@@ -142,16 +142,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, spare: sync.Pool{New: newRequest},
 		quit: make(chan struct{}), stopped: make(chan struct{}),
-		young:    young{path: path + ".journal", timer: stoppedTimer(), most: max(1, s.bounds.Young/4)},
-		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe},
-		retry:    stoppedTimer(), rest: stoppedTimer(),
+		unflushed: unflushed{path: path + ".journal", timer: stoppedTimer(), most: max(1, s.bounds.Unflushed/4)},
+		headroom:  &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe},
+		retry:     stoppedTimer(), rest: stoppedTimer(),
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
 	s.opened = true
-	go s.moveRecent(s.writer.tx.recent.out, s.writer.tx.recent.back)
+	go s.moveDedupe(s.writer.tx.dedupe.out, s.writer.tx.dedupe.back)
 	go s.writer.run()
 	go s.checkpoints.run()
 	return s, nil
@@ -190,7 +190,7 @@ func (s *Store) connect(path string) error {
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, young: &s.writer.young, replayed: &s.replayed}
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, unflushed: &s.writer.unflushed, replayed: &s.replayed}
 	if err := migrateAt(path, conn); err != nil {
 		return err
 	}

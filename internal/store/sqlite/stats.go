@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	commits.Counts
 	Bytes       int64 // written to the journal and to the write-ahead log
-	Fills       int64 // commits to the tables
+	Flushes     int64 // commits to the tables
 	Checkpoints int64
 	LogPages    int64 // in the write-ahead log, not yet in the database
 	Queued      int   // operations waiting for the next transaction
@@ -45,10 +45,10 @@ func (s *stats) kept(bytes int) {
 	s.sum.Bytes += int64(bytes)
 }
 
-func (s *stats) filled(pages int) {
+func (s *stats) flushed(pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sum.Fills++
+	s.sum.Flushes++
 	s.sum.Bytes += int64(pages) * frame
 }
 

@@ -130,7 +130,7 @@ func snapshot(t *testing.T, path string) string {
 }
 
 // killed copies the files as a process leaves them that is killed at the writer's next step of a
-// name, or at any; a fill is asked for. now is called before.
+// name, or at any; a flush is asked for. now is called before.
 func killed(t *testing.T, s *Store, path, step string, now func()) string {
 	t.Helper()
 	copied := make(chan string, 1)
@@ -145,7 +145,7 @@ func killed(t *testing.T, s *Store, path, step string, now func()) string {
 		return nil
 	}))
 	if err == nil {
-		err = s.write(t.Context(), filling{})
+		err = s.write(t.Context(), flushing{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -13,34 +13,34 @@ import (
 // tx is one write transaction: the writer's state that must be dropped if it does not commit, and
 // the values written once for all operations in it.
 type tx struct {
-	conn     *sqlite3.Conn
-	bounds   *Bounds
-	packer   *codec.Packer
-	data     *dataFile
-	young    *young
-	q        *statements
-	names    names
-	recent   recent
-	tallies  map[tally]int64 // how the counts change
-	accounts accounts
-	types    typeTotals
-	ledger   ledger
-	outcomes outcomes
-	holders  holders
-	waiting  waiting
-	owed     owed
-	newest   newest
-	fresh    place           // the row written last, so that writing one allocates none
-	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
+	conn      *sqlite3.Conn
+	bounds    *Bounds
+	packer    *codec.Packer
+	data      *dataFile
+	unflushed *unflushed
+	q         *statements
+	names     names
+	dedupe    dedupeCache
+	tallies   map[tally]int64 // how the counts change
+	accounts  accounts
+	types     typeTotals
+	ledger    ledger
+	outcomes  outcomes
+	holders   holders
+	pending   pendingCache
+	deferred  deferredRows
+	knownIDs  knownIDs
+	fresh     place           // the row written last, so that writing one allocates none
+	hours     map[int64]int64 // by hour: the highest known row id of the events accepted in it
 
-	events     rising // the row ids of events
-	deliveries rising // the row ids of deliveries, pending or finished
+	events     rowIDs // the row ids of events
+	deliveries rowIDs // the row ids of deliveries, pending or finished
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
 
 	replayed *atomic.Bool // Store.replayed
 
-	number uint64 // of the last batch in the tables; see young
+	number uint64 // of the last batch in the tables; see unflushed
 	needed bool   // they have the note that the journal is needed
 }
 
@@ -66,10 +66,10 @@ func (t *tx) prepare() (err error) {
 	if t.q, err = prepare(t.conn, t.bounds.Rows); err != nil {
 		return err
 	}
-	t.owed.bounds = t.bounds
+	t.deferred.bounds = t.bounds
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.forget()
-	if err := t.recent.load(t.conn, t.bounds.Recent); err != nil {
+	if err := t.dedupe.load(t.conn, t.bounds.Recent); err != nil {
 		return err
 	}
 	for query, into := range map[string]*int64{
@@ -81,7 +81,7 @@ func (t *tx) prepare() (err error) {
 			return err
 		}
 	}
-	if t.newest, err = newestOf(t.conn, t.bounds); err != nil {
+	if t.knownIDs, err = newestOf(t.conn, t.bounds); err != nil {
 		return err
 	}
 	t.committed = t.version
@@ -91,9 +91,9 @@ func (t *tx) prepare() (err error) {
 
 // do does an operation.
 func (t *tx) do(o operation) error {
-	t.waiting.reuse(t.bounds.Batch)
+	t.pending.reuse(t.bounds.Batch)
 	switch o.(type) {
-	case *appending, *recording, nothing, filling:
+	case *appending, *recording, nothing, flushing:
 	case looking, seeing:
 		if err := t.store(); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (t *tx) do(o operation) error {
 		if err := t.store(); err != nil {
 			return err
 		}
-		clear(t.waiting.lanes) // it may change rows of theirs
+		clear(t.pending.lanes) // it may change rows of theirs
 	}
 	return o.apply(t)
 }
@@ -124,7 +124,7 @@ func (t *tx) commit(number uint64, needed bool) error {
 
 // combine writes the combined changes of all operations. A commit follows, at once or later.
 func (t *tx) combine(number uint64, needed bool) error {
-	t.young.begun.Add(1)
+	t.unflushed.begun.Add(1)
 	if err := t.store(); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (t *tx) combine(number uint64, needed bool) error {
 		}
 	}
 	if number != t.number || needed != t.needed || t.data.used != t.data.noted {
-		y, frame := t.young, uint64(0)
+		y, frame := t.unflushed, uint64(0)
 		if y.journal != nil {
 			frame = y.journal.Last()
 		}
@@ -168,15 +168,15 @@ func (t *tx) combine(number uint64, needed bool) error {
 // committedWith notes that the transaction is committed.
 func (t *tx) committedWith(number uint64, needed bool) {
 	t.committed, t.number, t.needed, t.data.noted = t.version, number, needed, t.data.used
-	t.young.ended.Store(t.young.begun.Load())
+	t.unflushed.ended.Store(t.unflushed.begun.Load())
 	t.replayed.Store(false)
-	t.recent.committed()
+	t.dedupe.committed()
 }
 
 // rollback forgets the transaction. SQLite may have done so itself already.
 func (t *tx) rollback() error {
 	t.version = t.committed
-	t.recent.rolledBack()
+	t.dedupe.rolledBack()
 	clear(t.tallies)
 	t.ledger = ledger{}
 	t.data.used = t.data.noted
@@ -195,8 +195,8 @@ func (t *tx) forget() {
 	t.types.forget()
 	t.outcomes.forget()
 	t.holders.forget()
-	t.waiting.forget()
-	t.owed.forget()
+	t.pending.forget()
+	t.deferred.forget()
 	t.data.last = 0
 }
 

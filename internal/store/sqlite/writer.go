@@ -31,7 +31,7 @@ type request struct {
 	operation
 	err   error
 	state atomic.Int32
-	heavy bool          // owned by the line: it waits until the fill is committed
+	heavy bool          // owned by the line: it waits until the flush is committed
 	done  chan struct{} // holds a token once it is answered
 }
 
@@ -58,15 +58,15 @@ type writer struct {
 	quit    chan struct{} // closed to stop
 	stopped chan struct{} // closed when it has
 
-	batch    []*request
-	share    share      // of new events in it
-	light    []*request // that are done while a fill is committed
-	readers  []*request // that wait for a fill
-	young    young
-	headroom *headroom
-	stuck    bool        // a fill has failed on the full disk; until the next retry the journal has all
-	retry    *time.Timer // while the disk is full: when to try again
-	rest     *time.Timer // since the last batch: when to give memory back
+	batch     []*request
+	share     share      // of new events in it
+	light     []*request // that are done while a flush is committed
+	readers   []*request // that wait for a flush
+	unflushed unflushed
+	headroom  *headroom
+	stuck     bool        // a flush has failed on the full disk; until the next retry the journal has all
+	retry     *time.Timer // while the disk is full: when to try again
+	rest      *time.Timer // since the last batch: when to give memory back
 }
 
 // write queues an operation and waits until it is durable or has failed. The writer's goroutine
@@ -111,11 +111,11 @@ func (w *writer) run() {
 // too, and the memory for frames.
 func (w *writer) shrink() {
 	const free = "PRAGMA shrink_memory"
-	if w.headroom.full || w.tryFill(false) != nil || w.tx.conn.Exec(free) != nil {
+	if w.headroom.full || w.tryFlush(false) != nil || w.tx.conn.Exec(free) != nil {
 		return
 	}
 	w.widen(false)
-	w.young.frames = nil
+	w.unflushed.frames = nil
 	for range w.store.bounds.Readers {
 		select {
 		case conn := <-w.store.readers:
@@ -126,8 +126,8 @@ func (w *writer) shrink() {
 	}
 }
 
-// settle fills the tables between two batches if it is time, and copies the log if that was asked.
-// If that fails the journal has what the tables lack, and a later fill tries again.
+// settle flushes the tables between two batches if it is time, and copies the log if that was asked.
+// If that fails the journal has what the tables lack, and a later flush tries again.
 func (w *writer) settle() {
 	c := &w.store.checkpoints
 	if w.stuck {
@@ -135,21 +135,21 @@ func (w *writer) settle() {
 		c.reply(func() error { return errFull(nil) })
 		return
 	}
-	if !w.enough() && len(w.readers) == 0 && w.young.owes.Load() && !c.waits() {
-		if !w.tx.owed.enough() {
+	if !w.enough() && len(w.readers) == 0 && w.unflushed.owes.Load() && !c.waits() {
+		if !w.tx.deferred.enough() {
 			return
 		}
-		if err := w.tx.flush(); err != nil {
+		if err := w.tx.writeDeferred(); err != nil {
 			_ = w.undo(err) // SQLite may have rolled back by itself: what the writer remembers goes too
-			_ = w.fill()    // it uses the reserved space if it has to
+			_ = w.flush()   // it uses the reserved space if it has to
 		}
 		return
 	}
-	err := w.fill()
+	err := w.flush()
 	w.answerReaders(err)
 	if c.waits() {
 		if err == nil {
-			err = w.tryFill(false) // for light operations that came during the fill
+			err = w.tryFlush(false) // for light operations that came during the flush
 		}
 		if err != nil {
 			c.reply(func() error { return err })
@@ -162,7 +162,7 @@ func (w *writer) settle() {
 	}
 }
 
-// answerReaders answers those who waited for a fill.
+// answerReaders answers those who waited for a flush.
 func (w *writer) answerReaders(err error) {
 	if full(err) {
 		err = errFull(err)
@@ -172,12 +172,12 @@ func (w *writer) answerReaders(err error) {
 	w.readers = w.readers[:0]
 }
 
-// next fills the batch: it waits for the first request, then takes the other queued ones. After
+// next flushes the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
 	w.share = share{most: w.store.bounds.Events, least: w.store.bounds.Share}
 	select { // even if the line is never empty
-	case <-w.young.timer.C:
+	case <-w.unflushed.timer.C:
 		w.age()
 	case <-w.retry.C:
 		w.regain()
@@ -186,7 +186,7 @@ func (w *writer) next() bool {
 	for w.drain() == 0 {
 		select {
 		case <-w.line.wake:
-		case <-w.young.timer.C:
+		case <-w.unflushed.timer.C:
 			w.age()
 		case <-w.retry.C:
 			w.regain()
@@ -217,18 +217,18 @@ func (w *writer) gather(take func() int) {
 	}
 }
 
-// age fills the tables when the oldest young operation is FillEvery old. Little is written then, so
+// age flushes the tables when the oldest unflushed operation is FlushEvery old. Little is written then, so
 // the memory for frames goes back.
 func (w *writer) age() {
 	if w.stuck {
-		w.young.timer.Reset(w.store.bounds.Retry)
+		w.unflushed.timer.Reset(w.store.bounds.Retry)
 		return
 	}
-	if err := w.fill(); err != nil {
-		w.young.timer.Reset(w.store.bounds.Retry)
+	if err := w.flush(); err != nil {
+		w.unflushed.timer.Reset(w.store.bounds.Retry)
 		return
 	}
-	w.young.frames = bytes.Clone(w.young.frames)
+	w.unflushed.frames = bytes.Clone(w.unflushed.frames)
 }
 
 // drain moves requests from the line to the batch, and returns how many are in it.
@@ -242,7 +242,7 @@ func (w *writer) drain() int {
 // fails by its own decision is left out and does not fail the others.
 func (w *writer) commit() {
 	batch, lacked := w.batch, false
-	w.young.large = false
+	w.unflushed.large = false
 	if w.headroom.full {
 		batch = w.refuse(batch)
 	}
@@ -256,7 +256,7 @@ func (w *writer) commit() {
 			answer(batch, errFull(err))
 			return
 		case errors.Is(err, errLarge):
-			w.young.large = true
+			w.unflushed.large = true
 		case culprit >= 0 && !broken(err):
 			answer(batch[culprit:culprit+1], err)
 			batch = slices.Delete(batch, culprit, culprit+1)
@@ -267,11 +267,11 @@ func (w *writer) commit() {
 	}
 }
 
-// done answers a batch that was done, or failed. Those that want to read wait for a fill: see
+// done answers a batch that was done, or failed. Those that want to read wait for a flush: see
 // settle.
 func (w *writer) done(batch []*request, err error) {
 	for i, r := range batch {
-		if _, reads := r.operation.(filling); reads && err == nil {
+		if _, reads := r.operation.(flushing); reads && err == nil {
 			w.readers = append(w.readers, r)
 		} else {
 			answer(batch[i:i+1], err)
@@ -307,7 +307,7 @@ func (w *writer) try(batch []*request) (culprit int, err error) {
 	return -1, nil
 }
 
-// refuse answers the requests that have to wait for space, and returns the others. While a fill
+// refuse answers the requests that have to wait for space, and returns the others. While a flush
 // fails, those that the journal cannot hold wait too: they need one first.
 func (w *writer) refuse(batch []*request) []*request {
 	kept := batch[:0:0]

@@ -14,7 +14,7 @@ import (
 // not write a row, as it may when the disk is full. The tables then have all operations that were
 // answered, each once.
 func TestRowsThatCannotBeWritten(t *testing.T) {
-	s, path := openWith(t, Bounds{Owed: 1, FillEvery: time.Hour})
+	s, path := openWith(t, Bounds{Deferred: 1, FlushEvery: time.Hour})
 	for n := range 4 {
 		if n == 3 { // the rollback removes the trigger too
 			if err := s.write(t.Context(), looking(func(conn *sqlite3.Conn) error {

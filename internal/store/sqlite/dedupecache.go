@@ -21,18 +21,18 @@ import (
 // Deleting a row of known removes nothing from memory or index: an entry without a row is ignored.
 // Stale entries are removed from the index when they may be about half of it.
 
-// recent has the Known keys of the newest events. The writer's goroutine owns it.
-type recent struct {
+// dedupeCache has the Known keys of the newest events. The writer's goroutine owns it.
+type dedupeCache struct {
 	most    int
 	fresh   map[knownKey]int64 // the events
 	moving  map[knownKey]int64 // entries on their way to the index, read-only; nil: none
-	changed []recentChange     // by this transaction
+	changed []dedupeChange     // by this transaction
 	out     chan map[knownKey]int64
 	back    chan struct{} // gets a token when all moving entries are in the index
 }
 
-// recentChange is the earlier state of an entry.
-type recentChange struct {
+// dedupeChange is the earlier state of an entry.
+type dedupeChange struct {
 	key    knownKey
 	before int64 // 0: it did not exist
 }
@@ -40,8 +40,8 @@ type recentChange struct {
 const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
 
 // load reads the rows that are not in the index.
-func (r *recent) load(conn *sqlite3.Conn, most int) (err error) {
-	*r = recent{most: most, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
+func (r *dedupeCache) load(conn *sqlite3.Conn, most int) (err error) {
+	*r = dedupeCache{most: most, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
 	q := conn.Query(recentQuery)
 	for q.More(&err) {
 		if key := q.Bytes(1); len(key) == len(knownKey{}) {
@@ -52,20 +52,20 @@ func (r *recent) load(conn *sqlite3.Conn, most int) (err error) {
 }
 
 // find returns the event of a key, or 0 if the index must be searched.
-func (r *recent) find(key knownKey) int64 {
+func (r *dedupeCache) find(key knownKey) int64 {
 	if seq := r.fresh[key]; seq != 0 {
 		return seq
 	}
 	return r.moving[key]
 }
 
-func (r *recent) add(key knownKey, seq int64) {
-	r.changed = append(r.changed, recentChange{key, r.fresh[key]})
+func (r *dedupeCache) add(key knownKey, seq int64) {
+	r.changed = append(r.changed, dedupeChange{key, r.fresh[key]})
 	r.fresh[key] = seq
 }
 
 // committed sends entries to the index once there are too many.
-func (r *recent) committed() {
+func (r *dedupeCache) committed() {
 	r.changed = r.changed[:0]
 	select {
 	case <-r.back:
@@ -78,7 +78,7 @@ func (r *recent) committed() {
 	}
 }
 
-func (r *recent) rolledBack() {
+func (r *dedupeCache) rolledBack() {
 	for _, c := range slices.Backward(r.changed) {
 		if r.fresh[c.key] = c.before; c.before == 0 {
 			delete(r.fresh, c.key)
@@ -90,8 +90,8 @@ func (r *recent) rolledBack() {
 // knownEntry is an entry of the index.
 type knownEntry struct{ prefix, seq int64 }
 
-// moveRecent adds the entries that the writer sends to the index, until the store is closed.
-func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) {
+// moveDedupe adds the entries that the writer sends to the index, until the store is closed.
+func (s *Store) moveDedupe(out <-chan map[knownKey]int64, back chan<- struct{}) {
 	defer close(s.moved)
 	for {
 		select {

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// newest knows the ids of the newest events, so that most new ids need no look-up: an id that is
+// knownIDs knows the ids of the knownIDs events, so that most new ids need no look-up: an id that is
 // above the floor is in no row, unless it is in one of the two sets. Ids that the server draws rise
 // with the time, so they are above it. An id that a publisher has chosen may be below; then, and if
 // it is in a set, the tables decide.
@@ -20,7 +20,7 @@ import (
 //
 // It stays true when a transaction is rolled back or events are purged: a set may have ids that the
 // tables do not have.
-type newest struct {
+type knownIDs struct {
 	drawn, chosen newestIDs
 
 	ahead map[string]string // by tenant: the highest id that the server had not reached
@@ -31,9 +31,9 @@ type newest struct {
 }
 
 type newestIDs struct {
-	most       int // ids in a set
-	young, old idSet
-	floor      string // the highest id that was in an earlier set, or in the tables at the start
+	most           int // ids in a set
+	unflushed, old idSet
+	floor          string // the highest id that was in an earlier set, or in the tables at the start
 }
 
 // idSet is some ids and the highest of them.
@@ -52,8 +52,8 @@ const (
 )
 
 // newestOf reads the highest ids of the tables.
-func newestOf(conn *sqlite3.Conn, b *Bounds) (n newest, err error) {
-	n = newest{ahead: make(map[string]string), most: b.Names}
+func newestOf(conn *sqlite3.Conn, b *Bounds) (n knownIDs, err error) {
+	n = knownIDs{ahead: make(map[string]string), most: b.Names}
 	accepted, err := integer(conn.Query(lastAcceptedQuery))
 	if err != nil {
 		return n, err
@@ -78,11 +78,11 @@ func newestOf(conn *sqlite3.Conn, b *Bounds) (n newest, err error) {
 }
 
 func newNewestIDs(most int, floor string) newestIDs {
-	return newestIDs{most: most, floor: floor, young: idSet{ids: make(map[string]struct{})}, old: idSet{ids: make(map[string]struct{})}}
+	return newestIDs{most: most, floor: floor, unflushed: idSet{ids: make(map[string]struct{})}, old: idSet{ids: make(map[string]struct{})}}
 }
 
 // mayHave says whether there may be an event of the tenant with this id.
-func (n *newest) mayHave(tenant, id string) bool {
+func (n *knownIDs) mayHave(tenant, id string) bool {
 	if !strings.HasPrefix(id, grapnel.EventPrefix+"_") {
 		return n.chosen.mayHave(id)
 	}
@@ -90,7 +90,7 @@ func (n *newest) mayHave(tenant, id string) bool {
 }
 
 // add adds the id of an event accepted at this time.
-func (n *newest) add(tenant, id string, accepted int64) {
+func (n *knownIDs) add(tenant, id string, accepted int64) {
 	switch {
 	case !strings.HasPrefix(id, grapnel.EventPrefix+"_"):
 		n.chosen.add(id)
@@ -102,7 +102,7 @@ func (n *newest) add(tenant, id string, accepted int64) {
 }
 
 // after is the lowest id that the server draws in the millisecond after this time.
-func (n *newest) after(micros int64) string {
+func (n *knownIDs) after(micros int64) string {
 	if at := micros / 1000; n.next == "" || n.at != at {
 		id := grapnel.NewID(grapnel.EventPrefix, time.UnixMilli(at+1), strings.NewReader("0123456789"))
 		n.at, n.next = at, id[:len(grapnel.EventPrefix)+1+10] // where the random part begins
@@ -111,7 +111,7 @@ func (n *newest) after(micros int64) string {
 }
 
 // reach notes an id that the server had not reached.
-func (n *newest) reach(tenant, id string) {
+func (n *knownIDs) reach(tenant, id string) {
 	if _, there := n.ahead[tenant]; !there && len(n.ahead) >= n.most {
 		for _, highest := range n.ahead {
 			n.rest = max(n.rest, highest)
@@ -125,17 +125,17 @@ func (n *newestIDs) mayHave(id string) bool {
 	if id <= n.floor {
 		return true
 	}
-	_, young := n.young.ids[id]
+	_, unflushed := n.unflushed.ids[id]
 	_, old := n.old.ids[id]
-	return young || old
+	return unflushed || old
 }
 
 func (n *newestIDs) add(id string) {
-	if len(n.young.ids) >= n.most {
+	if len(n.unflushed.ids) >= n.most {
 		n.floor = max(n.floor, n.old.high)
 		clear(n.old.ids)
-		n.young, n.old = idSet{ids: n.old.ids}, n.young
+		n.unflushed, n.old = idSet{ids: n.old.ids}, n.unflushed
 	}
-	n.young.ids[id] = struct{}{}
-	n.young.high = max(n.young.high, id)
+	n.unflushed.ids[id] = struct{}{}
+	n.unflushed.high = max(n.unflushed.high, id)
 }

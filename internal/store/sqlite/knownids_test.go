@@ -13,9 +13,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// TestNewestForgetsNoID: whatever order ids come in and however few are remembered, an id that was
+// TestKnownIDsForgetNoID: whatever order ids come in and however few are remembered, an id that was
 // added may exist. And of ids that rise, as the server's do, a new one needs no look-up.
-func TestNewestForgetsNoID(t *testing.T) {
+func TestKnownIDsForgetNoID(t *testing.T) {
 	for seed := range uint64(200) {
 		random := mathrand.New(mathrand.NewPCG(seed, 1))
 		ids := newNewestIDs(1+random.IntN(4), "evt_100")
@@ -54,7 +54,7 @@ func TestIDsAheadCostOnlyTheirTenant(t *testing.T) {
 		}
 		looked := func(tenant, id string) (is bool) {
 			if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error {
-				is = s.writer.tx.newest.mayHave(tenant, id)
+				is = s.writer.tx.knownIDs.mayHave(tenant, id)
 				return nil
 			})); err != nil {
 				t.Fatal(err)

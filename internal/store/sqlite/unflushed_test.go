@@ -97,7 +97,7 @@ func contentWith(t *testing.T, path string, b Bounds) string {
 
 // TestTheJournalMakesTheSameTables lets a store work, and compares its tables with those that a
 // later process makes of copies of its files: when it is killed, and when the machine loses its
-// power, so that no fill since the last sync of the log is there. Other events come during fills.
+// power, so that no flush since the last sync of the log is there. Other events come during flushes.
 func TestTheJournalMakesTheSameTables(t *testing.T) {
 	seeds, steps := 30, 150
 	if slow() {
@@ -114,16 +114,16 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 		})
 	}
 	if replayed == 0 || light == 0 || inFile == 0 {
-		t.Errorf("copies needed %d frames, %d were written during fills, and %d events had their data in a file", replayed, light, inFile)
+		t.Errorf("copies needed %d frames, %d were written during flushes, and %d events had their data in a file", replayed, light, inFile)
 	}
 }
 
-// worksAndIsCopied returns how many frames copies have needed, how many were written during fills,
+// worksAndIsCopied returns how many frames copies have needed, how many were written during flushes,
 // and how many events have their data in a file at the end.
 func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int, inFile int64) {
 	t.Helper()
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	b := Bounds{Young: 1 + r.IntN(40), Owed: 1 + r.IntN(40), Behind: 1 + r.Int64N(40), FillEvery: time.Hour,
+	b := Bounds{Unflushed: 1 + r.IntN(40), Deferred: 1 + r.IntN(40), Behind: 1 + r.Int64N(40), FlushEvery: time.Hour,
 		Apart: 1 << r.IntN(14), LeastApart: 1 << r.IntN(12), ApartStep: 4096, ApartWrite: 1 << r.IntN(14), Beside: 1 + r.IntN(4),
 		Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
 	later := Bounds{Behind: b.Behind} // of the process that opens a copy
@@ -149,8 +149,8 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int, inFil
 			replayed += loosePower(t, r.s, synced, lost)
 			compare(t, fmt.Sprintf("step %d, without power", step), contentWith(t, lost, later), r.s)
 		case 2:
-			// After a fill and a checkpoint the tables' file has everything, and is synced.
-			_ = r.s.write(t.Context(), filling{})
+			// After a flush and a checkpoint the tables' file has everything, and is synced.
+			_ = r.s.write(t.Context(), flushing{})
 			copied := make(chan struct{})
 			r.s.checkpoints.asked <- copied
 			<-copied
@@ -191,7 +191,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed, operations, steps) })
 	}
 	t.Log(steps)
-	for _, step := range []string{"the journal was created", "SQLite has committed", "data were synced", "a frame was written", "the tables were filled",
+	for _, step := range []string{"the journal was created", "SQLite has committed", "data were synced", "a frame was written", "the tables were flushed",
 		"the log was cut off", "the journal is not needed", "without power"} {
 		if steps[step] == 0 {
 			t.Errorf("no crash when %s", step)
@@ -208,8 +208,8 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 	crash := rand.New(rand.NewPCG(uint64(seed), 8))
 	path := filepath.Join(fast(t), "grapnel.db")
 	var err error
-	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), Owed: 1 + r.IntN(6), Rows: 1 + r.IntN(3),
-		FillEvery: time.Hour, Journal: journal.Bounds{Half: 16 << 10, Step: 4096},
+	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Unflushed: 1 + r.IntN(6), Deferred: 1 + r.IntN(6), Rows: 1 + r.IntN(3),
+		FlushEvery: time.Hour, Journal: journal.Bounds{Half: 16 << 10, Step: 4096},
 		Apart: 1 << r.IntN(12), LeastApart: 100, ApartStep: 4096, ApartWrite: 1 << r.IntN(12)}})
 	if err != nil {
 		t.Fatal(err)
@@ -232,10 +232,10 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 		if step != "a frame was written" {
 			return
 		}
-		end := r.s.writer.young.journal.End()
-		frame := len(r.s.writer.young.frames)
-		if n := len(r.s.writer.young.ends); n > 1 {
-			frame -= r.s.writer.young.ends[n-2]
+		end := r.s.writer.unflushed.journal.End()
+		frame := len(r.s.writer.unflushed.frames)
+		if n := len(r.s.writer.unflushed.ends); n > 1 {
+			frame -= r.s.writer.unflushed.ends[n-2]
 		}
 		cut := snapshot(t, path)
 		clearFrom(t, cut+".journal", end-1-crash.Int64N(int64(frame)), end)
@@ -290,7 +290,7 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 // commit that makes it needless and its removal, and opens a database that needs one without it.
 func TestAJournalThatIsNotNeededIsIgnored(t *testing.T) {
 	s, path := openNew(t)
-	for i := range 3 { // the first is committed by SQLite, the others are young
+	for i := range 3 { // the first is committed by SQLite, the others are unflushed
 		if _, err := publish(t, s, fmt.Sprint("evt_", i), 100); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func loosePower(t *testing.T, s *Store, earlier, into string) int {
 		return p.number
 	}
 	had := number(snapshot(t, earlier))
-	if had < s.writer.young.synced.Load() {
+	if had < s.writer.unflushed.synced.Load() {
 		return 0
 	}
 	has := number(snapshot(t, into))

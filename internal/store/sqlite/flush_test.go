@@ -12,10 +12,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestCallsThatNeedNoFill makes calls of which there are thousands when many endpoints recover
-// together. They see young writes, and commit nothing to the tables.
-func TestCallsThatNeedNoFill(t *testing.T) {
-	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour, MadeDue: 2}})
+// TestCallsThatNeedNoFlush makes calls of which there are thousands when many endpoints recover
+// together. They see unflushed writes, and commit nothing to the tables.
+func TestCallsThatNeedNoFlush(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FlushEvery: time.Hour, MadeDue: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestCallsThatNeedNoFill(t *testing.T) {
 		}
 		heads = append(heads, h)
 	}
-	before := s.Stats().Fills
+	before := s.Stats().Flushes
 	for i, h := range heads { // the first fails for its own sake
 		done, err := s.Record(t.Context(), []store.Change{{Delivery: h.Delivery, At: time.Unix(10, 0), Status: grapnel.Pending,
 			Due: time.Unix(100+int64(i), 0), Attempt: &grapnel.Attempt{Number: 1}, EndpointWide: i > 0}})
@@ -52,22 +52,22 @@ func TestCallsThatNeedNoFill(t *testing.T) {
 	if got, err := s.Document(t.Context(), store.Everyone(), "acme", "issue", "a"); err != nil || string(got.Body) != "x" {
 		t.Errorf("the document is %+v: %v", got, err)
 	}
-	if n := s.Stats().Fills - before; n != 0 {
-		t.Errorf("the tables were filled %d times", n)
+	if n := s.Stats().Flushes - before; n != 0 {
+		t.Errorf("the tables were flushed %d times", n)
 	}
 }
 
-// TestMemoryOfFramesGoesBack: the writer's memory for young frames goes back at Rest, also after a
-// load that ends before FillEvery.
+// TestMemoryOfFramesGoesBack: the writer's memory for unflushed frames goes back at Rest, also after a
+// load that ends before FlushEvery.
 func TestMemoryOfFramesGoesBack(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
-		Bounds: Bounds{FillEvery: time.Hour, Rest: 100 * time.Millisecond, Apart: 1 << 30}})
+		Bounds: Bounds{FlushEvery: time.Hour, Rest: 100 * time.Millisecond, Apart: 1 << 30}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	room := func() (n int) {
-		err := s.write(t.Context(), &change{shrinks: true, do: func(*tx) error { n = cap(s.writer.young.frames); return nil }})
+		err := s.write(t.Context(), &change{shrinks: true, do: func(*tx) error { n = cap(s.writer.unflushed.frames); return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,11 +76,11 @@ func TestMemoryOfFramesGoesBack(t *testing.T) {
 	if _, err := publish(t, s, "evt_0", 10); err != nil { // all its reads are before the load
 		t.Fatal(err)
 	}
-	filled := make(chan struct{}, 1)
+	flushed := make(chan struct{}, 1)
 	s.step = func(step string) {
-		if step == "the tables were filled" {
+		if step == "the tables were flushed" {
 			select {
-			case filled <- struct{}{}:
+			case flushed <- struct{}{}:
 			default:
 			}
 		}
@@ -88,16 +88,16 @@ func TestMemoryOfFramesGoesBack(t *testing.T) {
 	if _, err := publish(t, s, "evt_1", 200_000); err != nil {
 		t.Fatal(err)
 	}
-	<-filled // at Rest
+	<-flushed // at Rest
 	if n := room(); n >= 200_000 {
 		t.Errorf("%d bytes are kept for frames while nothing is written", n)
 	}
 }
 
-// TestFillsHaveAPagesLimit: operations that change many pages are filled a few at a time.
-func TestFillsHaveAPagesLimit(t *testing.T) {
+// TestFlushesHaveAPagesLimit: operations that change many pages are flushed a few at a time.
+func TestFlushesHaveAPagesLimit(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
-		Bounds: Bounds{FillEvery: time.Hour, FillPages: 40, FillLeast: 4, Apart: 1 << 30}}) // data are in rows
+		Bounds: Bounds{FlushEvery: time.Hour, FlushPages: 40, FlushLeast: 4, Apart: 1 << 30}}) // data are in rows
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,17 +114,17 @@ func TestFillsHaveAPagesLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// YoungBytes alone would fill after each 200. The first fill knows no number of pages.
-	if n := s.Stats().Fills; n < 20 || n > 80 {
-		t.Errorf("the tables were filled %d times with 400 events of five pages, at most 40 pages each", n)
+	// UnflushedBytes alone would flush after each 200. The first flush knows no number of pages.
+	if n := s.Stats().Flushes; n < 20 || n > 80 {
+		t.Errorf("the tables were flushed %d times with 400 events of five pages, at most 40 pages each", n)
 	}
 }
 
-// TestReadsDoNotMakeFillsSmaller: a fill for a read, which has few operations and so many pages for
-// each, leaves the number of operations with which the tables are filled as it is.
-func TestReadsDoNotMakeFillsSmaller(t *testing.T) {
+// TestReadsDoNotMakeFlushesSmaller: a flush for a read, which has few operations and so many pages for
+// each, leaves the number of operations with which the tables are flushed as it is.
+func TestReadsDoNotMakeFlushesSmaller(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
-		Bounds: Bounds{FillEvery: time.Hour, Young: 4000, FillPages: 500}})
+		Bounds: Bounds{FlushEvery: time.Hour, Unflushed: 4000, FlushPages: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,19 +139,19 @@ func TestReadsDoNotMakeFillsSmaller(t *testing.T) {
 	}
 	most := 0
 	if err := s.write(t.Context(), &change{shrinks: true, do: func(*tx) error {
-		most = s.writer.young.most
+		most = s.writer.unflushed.most
 		return nil
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Stats().Fills; most != 1000 || n < 15 {
-		t.Errorf("after %d fills for reads the tables are filled with %d operations, not with 1000", n, most)
+	if n := s.Stats().Flushes; most != 1000 || n < 15 {
+		t.Errorf("after %d flushes for reads the tables are flushed with %d operations, not with 1000", n, most)
 	}
 }
 
-// TestLookingForReplaysFillsNothing: it is done each second.
-func TestLookingForReplaysFillsNothing(t *testing.T) {
-	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour}})
+// TestLookingForReplaysFlushesNothing: it is done each second.
+func TestLookingForReplaysFlushesNothing(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FlushEvery: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,20 +165,20 @@ func TestLookingForReplaysFillsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := s.Stats().Fills
+	before := s.Stats().Flushes
 	if _, err := s.ReplayList(t.Context(), store.Everyone(), store.ReplayQuery{Active: true, Limit: 10}); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Stats().Fills - before; n != 0 || !s.writer.young.owes.Load() {
-		t.Errorf("the tables were filled %d times", n)
+	if n := s.Stats().Flushes - before; n != 0 || !s.writer.unflushed.owes.Load() {
+		t.Errorf("the tables were flushed %d times", n)
 	}
 }
 
-// TestFillsWidenTheCache: the writer keeps more pages in memory while fills change more pages than
+// TestFlushesWidenTheCache: the writer keeps more pages in memory while flushes change more pages than
 // they have operations.
-func TestFillsWidenTheCache(t *testing.T) {
+func TestFlushesWidenTheCache(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
-		Bounds: Bounds{FillEvery: time.Hour, WriterCache: 64 << 10, WideCache: 128 << 10}})
+		Bounds: Bounds{FlushEvery: time.Hour, WriterCache: 64 << 10, WideCache: 128 << 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestFillsWidenTheCache(t *testing.T) {
 			return err
 		}})
 		if err != nil || -kib != want {
-			t.Errorf("after fill %d the connection may keep %d KiB of pages, want %d: %v", n, -kib, want, err)
+			t.Errorf("after flush %d the connection may keep %d KiB of pages, want %d: %v", n, -kib, want, err)
 		}
 	}
 }

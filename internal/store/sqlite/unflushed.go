@@ -13,17 +13,17 @@ import (
 //
 // If the journal can hold all of them, they are written to it as one frame: one write and one sync,
 // however many pages of the tables they change. Their changes stay in SQLite's open transaction,
-// where the writer sees them and no other connection does. They are young. Now and then, and before
-// a read, a fill commits all young changes to the tables, without a sync.
+// where the writer sees them and no other connection does. They are unflushed. Now and then, and before
+// a read, a flush commits all unflushed changes to the tables, without a sync.
 //
-// Otherwise the young changes are filled first. Then SQLite commits the batch and syncs its log.
+// Otherwise the unflushed changes are flushed first. Then SQLite commits the batch and syncs its log.
 //
 // One number counts both. The tables hold the number of the last batch that is in them; it is
 // committed with that batch. So after a crash the frames with higher numbers are exactly those that
-// the tables lack, and catchUp applies them again. That is true after a loss of power, too: fills
+// the tables lack, and catchUp applies them again. That is true after a loss of power, too: flushes
 // that were not synced are lost then, and with them their numbers. The journal keeps each frame
 // until SQLite's log was synced with its changes.
-type young struct {
+type unflushed struct {
 	path       string
 	key        uint64
 	journal    *journal.Journal // nil until the first frame of this process
@@ -33,19 +33,19 @@ type young struct {
 	loose      bool             // commits of the connection are not synced
 	large      bool             // the batch does not fit into a frame
 
-	frames []byte        // the young ones, one after the other, each with its header
+	frames []byte        // the unflushed ones, one after the other, each with its header
 	ends   []int         // where each of them ends
 	count  int           // operations in them
-	most   int           // operations with which the tables are filled
+	most   int           // operations with which the tables are flushed
 	wide   bool          // the connection has WideCache
 	again  time.Duration // that it took to apply them again, the last time
 	timer  *time.Timer
 
-	owes   atomic.Bool   // something is young
-	filled atomic.Uint64 // the number that the tables hold
-	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
-	synced atomic.Uint64 // the one that they still hold after a loss of power
-	alone  atomic.Uint64 // the one that their file holds without SQLite's log
+	owes    atomic.Bool   // something is unflushed
+	flushed atomic.Uint64 // the number that the tables hold
+	event   atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
+	synced  atomic.Uint64 // the one that they still hold after a loss of power
+	alone   atomic.Uint64 // the one that their file holds without SQLite's log
 
 	begun, ended atomic.Uint64 // commits of SQLite; a failed one does not end
 }
@@ -57,38 +57,38 @@ const (
 
 // transact does a batch. It returns at which request it failed, or -1.
 func (w *writer) transact(batch []*request) (culprit int, err error) {
-	young, err := w.ready(batch)
+	unflushed, err := w.ready(batch)
 	if err != nil {
 		return -1, err
 	}
-	if culprit, err := w.apply(batch, young); young || err != nil {
+	if culprit, err := w.apply(batch, unflushed); unflushed || err != nil {
 		return culprit, err
 	}
-	number := w.young.number
-	if w.young.journal != nil {
+	number := w.unflushed.number
+	if w.unflushed.journal != nil {
 		number++
 	}
 	w.store.data.willBeUsed()
-	if err := w.tx.commit(number, w.young.journal != nil); err != nil {
+	if err := w.tx.commit(number, w.unflushed.journal != nil); err != nil {
 		return -1, err
 	}
-	w.young.number = number
-	w.young.synced.Store(number)
+	w.unflushed.number = number
+	w.unflushed.synced.Store(number)
 	w.aged(w.all())
 	w.store.reach("SQLite has committed")
-	if j := w.young.journal; j != nil {
+	if j := w.unflushed.journal; j != nil {
 		_ = j.Committed(number) // the commit is durable, and without that note a start has less to compare
 	}
 	return -1, nil
 }
 
-// apply applies the operations of a batch, and keeps them in the journal if they are young. It
+// apply applies the operations of a batch, and keeps them in the journal if they are unflushed. It
 // returns at which request it failed, or -1.
-func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
+func (w *writer) apply(batch []*request, unflushed bool) (culprit int, err error) {
 	event, delivery := w.tx.events.last, w.tx.deliveries.last
 	var synced func() error
 	before := w.store.data.at.Load()
-	if young {
+	if unflushed {
 		if synced, err = w.store.data.put(batch); err != nil {
 			return -1, err
 		}
@@ -101,7 +101,7 @@ func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
 		w.store.stats.kept(int(w.store.data.at.Load() - before))
 		w.store.reach("data were synced")
 	}
-	if err == nil && young {
+	if err == nil && unflushed {
 		err = w.keep(batch, event, delivery)
 	}
 	return culprit, err
@@ -118,15 +118,15 @@ func (w *writer) decide(batch []*request) (culprit int, err error) {
 	return -1, nil
 }
 
-// ready opens a transaction for a batch, and says whether its changes will be young.
-func (w *writer) ready(batch []*request) (young bool, err error) {
-	young = !w.young.large && entries(batch)
-	y := &w.young
+// ready opens a transaction for a batch, and says whether its changes will be unflushed.
+func (w *writer) ready(batch []*request) (unflushed bool, err error) {
+	unflushed = !w.unflushed.large && entries(batch)
+	y := &w.unflushed
 	switch {
-	case !young:
+	case !unflushed:
 	case y.journal == nil:
 		// This batch is committed with the note that the journal is needed, before the first frame.
-		young = false
+		unflushed = false
 		if w.headroom.full {
 			break
 		}
@@ -134,9 +134,9 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 			return false, err
 		}
 	case !w.tx.needed:
-		young = false
+		unflushed = false
 	case w.store.data.lacks(batch):
-		young = false // it is committed with the note that the file is used, before any row refers to it
+		unflushed = false // it is committed with the note that the file is used, before any row refers to it
 		if err = w.store.data.create(y.key); full(err) {
 			return false, err
 		} else if err != nil {
@@ -144,23 +144,23 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 			w.store.data.never = true
 		}
 	case !y.room(w.store.bounds.Half):
-		if young = y.journal.Other() <= y.synced.Load(); young {
+		if unflushed = y.journal.Other() <= y.synced.Load(); unflushed {
 			y.journal.Turn()
 			y.half = 0
 		}
 	}
-	if !young || !y.loose {
+	if !unflushed || !y.loose {
 		if w.stuck {
 			return false, errStuck
 		}
-		if err := w.tryFill(false); err != nil {
+		if err := w.tryFlush(false); err != nil {
 			return false, err
 		}
-		if err := w.sync(!young); err != nil {
+		if err := w.sync(!unflushed); err != nil {
 			return false, err
 		}
 	}
-	return young, w.resume()
+	return unflushed, w.resume()
 }
 
 // beginJournal makes the journal before the first write, so that no other program takes its space.
@@ -184,7 +184,7 @@ func (w *writer) beginJournal() error {
 
 // createJournal makes the journal of this process. The next commit notes its generation.
 func (w *writer) createJournal() error {
-	y := &w.young
+	y := &w.unflushed
 	drawn, err := one(w.tx.conn, "SELECT random()")
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (w *writer) createJournal() error {
 }
 
 // room says whether the half of the journal that is being written has room for another frame.
-func (y *young) room(most int) bool { return y.journal.Room() && y.half < most }
+func (y *unflushed) room(most int) bool { return y.journal.Room() && y.half < most }
 
 // entries says whether the journal can hold all operations of a batch.
 func entries(batch []*request) bool {
@@ -218,7 +218,7 @@ func entries(batch []*request) bool {
 // keeps says whether the journal can hold an operation, or need not because it changes nothing.
 func keeps(o operation) bool {
 	switch o.(type) {
-	case entry, nothing, filling, looking, seeing:
+	case entry, nothing, flushing, looking, seeing:
 		return true
 	}
 	return false
@@ -226,7 +226,7 @@ func keeps(o operation) bool {
 
 // sync says whether SQLite syncs its log with each commit. No transaction is open.
 func (w *writer) sync(always bool) error {
-	if w.young.loose == !always {
+	if w.unflushed.loose == !always {
 		return nil
 	}
 	setting := loose
@@ -236,12 +236,12 @@ func (w *writer) sync(always bool) error {
 	if err := w.tx.conn.Exec(setting); err != nil {
 		return err
 	}
-	w.young.loose = !always
+	w.unflushed.loose = !always
 	return nil
 }
 
-// resume opens a transaction that has all that is young, unless one is open. After a rollback it
-// applies the young entries again.
+// resume opens a transaction that has all that is unflushed, unless one is open. After a rollback it
+// applies the unflushed entries again.
 func (w *writer) resume() error {
 	if w.tx.conn.InTransaction() {
 		return nil
@@ -249,18 +249,18 @@ func (w *writer) resume() error {
 	if err := w.tx.begin(); err != nil {
 		return err
 	}
-	if len(w.young.ends) == 0 {
+	if len(w.unflushed.ends) == 0 {
 		return nil
 	}
 	began := w.store.now()
-	defer func() { w.young.again = w.store.now().Sub(began) }()
+	defer func() { w.unflushed.again = w.store.now().Sub(began) }()
 	event, delivery, from := w.tx.events.given, w.tx.deliveries.given, 0
 	defer func() { // the numbers that a failed batch had are not used again
 		w.tx.events.skip(event)
 		w.tx.deliveries.skip(delivery)
 	}()
-	for _, end := range w.young.ends {
-		if err := w.tx.replay(w.young.frames[from+journal.Header : end]); err != nil {
+	for _, end := range w.unflushed.ends {
+		if err := w.tx.replay(w.unflushed.frames[from+journal.Header : end]); err != nil {
 			return err
 		}
 		from = end
@@ -268,8 +268,8 @@ func (w *writer) resume() error {
 	return nil
 }
 
-// errStuck is the error of a batch that needs a fill while fills fail. Nothing was done for it.
-var errStuck = errors.New("sqlite: a fill failed on the full disk")
+// errStuck is the error of a batch that needs a flush while flushes fail. Nothing was done for it.
+var errStuck = errors.New("sqlite: a flush failed on the full disk")
 
 // errLarge is the error of a batch that is too large for one frame.
 var errLarge = errors.New("sqlite: the batch is too large for the journal")
@@ -277,7 +277,7 @@ var errLarge = errors.New("sqlite: the batch is too large for the journal")
 // keep writes the operations that were done to the journal. The numbers are the highest of an event
 // and of a delivery before the batch.
 func (w *writer) keep(batch []*request, event, delivery int64) error {
-	y := &w.young
+	y := &w.unflushed
 	begin, operations := len(y.frames), 0
 	f := codec.Into(append(y.frames, make([]byte, journal.Header)...))
 	codec.Number(f, &event)
@@ -304,22 +304,22 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	w.store.stats.kept(len(frames) - begin)
 	w.store.reach("a frame was written")
 	if !y.owes.Swap(true) {
-		y.timer.Reset(w.store.bounds.FillEvery)
+		y.timer.Reset(w.store.bounds.FlushEvery)
 	}
 	return nil
 }
 
-// endJournal fills the tables, and removes the journal before the database is closed. If that fails
+// endJournal flushes the tables, and removes the journal before the database is closed. If that fails
 // the next process needs the journal, and has it.
 func (w *writer) endJournal() error {
-	if w.young.journal == nil {
+	if w.unflushed.journal == nil {
 		return nil
 	}
-	defer func() { _ = w.young.journal.Close() }()
+	defer func() { _ = w.unflushed.journal.Close() }()
 	if w.store.failed() != nil {
 		return nil
 	}
-	err := w.tryFill(false)
+	err := w.tryFlush(false)
 	if err == nil {
 		err = w.store.data.settle()
 	}
@@ -330,11 +330,11 @@ func (w *writer) endJournal() error {
 		err = w.tx.begin()
 	}
 	if err == nil {
-		err = w.tx.commit(w.young.number, false)
+		err = w.tx.commit(w.unflushed.number, false)
 	}
 	if err != nil {
 		return errors.Join(err, w.tx.rollback())
 	}
 	w.store.reach("the journal is not needed")
-	return journal.Remove(w.young.path)
+	return journal.Remove(w.unflushed.path)
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// waiting has the pending deliveries that have no row yet. Most deliveries are delivered within the
+// pendingCache has the pending deliveries that have no row yet. Most deliveries are delivered within the
 // second, before the transaction that accepted them is committed: they never get a row of pending.
 //
 // Operations that read pending by its indexes call store first: all but Append and Record. So does
 // the commit. laneHead and place look here and in the table.
-type waiting struct {
+type pendingCache struct {
 	rows  map[int64]*place
 	lanes map[laneOf]*lane
 
@@ -34,11 +34,11 @@ type lane struct {
 	rows   []*place // those without a row, by position; all come after those in the table
 }
 
-func (w *waiting) forget() { w.rows, w.lanes = make(map[int64]*place), make(map[laneOf]*lane) }
+func (w *pendingCache) forget() { w.rows, w.lanes = make(map[int64]*place), make(map[laneOf]*lane) }
 
 // lane is a lane, which the table may not have yet.
 func (t *tx) lane(of laneOf) (*lane, error) {
-	if l := t.waiting.lanes[of]; l != nil {
+	if l := t.pending.lanes[of]; l != nil {
 		return l, nil
 	}
 	last, err := integer(t.q.lane.Int(of.target).Text(of.key))
@@ -50,7 +50,7 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 		return nil, err
 	}
 	l := &lane{last: last, stored: last, table: stored}
-	t.waiting.lanes[of] = l
+	t.pending.lanes[of] = l
 	return l, nil
 }
 
@@ -74,7 +74,7 @@ func (t *tx) forgetLane(of laneOf, position int64, long bool) error {
 }
 
 // add adds a new pending delivery.
-func (w *waiting) add(d *place) {
+func (w *pendingCache) add(d *place) {
 	var row *place
 	if last := len(w.spare) - 1; last >= 0 {
 		row, w.spare = w.spare[last], w.spare[:last]
@@ -90,7 +90,7 @@ func (w *waiting) add(d *place) {
 }
 
 // drop removes a pending delivery that ends. false: it is in the table.
-func (w *waiting) drop(d *place) bool {
+func (w *pendingCache) drop(d *place) bool {
 	row := w.rows[d.Seq]
 	if row == nil {
 		return false
@@ -105,7 +105,7 @@ func (w *waiting) drop(d *place) bool {
 }
 
 // reuse makes the rows that earlier operations have ended spare ones, at most this many.
-func (w *waiting) reuse(most int) {
+func (w *pendingCache) reuse(most int) {
 	w.spare = append(w.spare, w.gone[:min(len(w.gone), most-len(w.spare))]...)
 	clear(w.gone)
 	w.gone = w.gone[:0]
@@ -113,7 +113,7 @@ func (w *waiting) reuse(most int) {
 
 // laneHead is the pending delivery with the lowest position in a lane.
 func (t *tx) laneHead(target int64, key string) (*place, error) {
-	l := t.waiting.lanes[laneOf{target, key}]
+	l := t.pending.lanes[laneOf{target, key}]
 	if l == nil || l.table {
 		head, err := t.readPlace(t.q.laneHead.Int(target).Text(key))
 		if head != nil || err != nil || l == nil {
@@ -127,13 +127,13 @@ func (t *tx) laneHead(target int64, key string) (*place, error) {
 	return l.rows[0], nil
 }
 
-// store writes the rows that are owed, those of pending deliveries, and how far the positions of
+// store writes the rows that are deferred, those of pending deliveries, and how far the positions of
 // lanes have come.
 func (t *tx) store() error {
-	if err := t.flush(); err != nil {
+	if err := t.writeDeferred(); err != nil {
 		return err
 	}
-	w := &t.waiting
+	w := &t.pending
 	for of, l := range w.lanes {
 		if l.last != l.stored {
 			if err := t.q.setLane.Int(of.target).Text(of.key).Int(l.last).Run(); err != nil {

@@ -6,13 +6,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// owed has rows that operations have made and the tables do not have yet: those of event, known and
+// deferredRows has rows that operations have made and the tables do not have yet: those of event, known and
 // finished. The writer writes them when the operations have been answered, several rows with one
 // statement, which takes a quarter less time than one by one.
 //
 // Append and Record call flush before they read one of these rows. All other operations, and the
 // commit, write them first (tx.store).
-type owed struct {
+type deferredRows struct {
 	bounds   *Bounds
 	events   []eventRow
 	known    []knownRow
@@ -70,10 +70,10 @@ var (
 )
 
 // forget drops all rows, and the memory that an unusually large operation took.
-func (o *owed) forget() {
-	most := 16 * o.bounds.Owed
+func (o *deferredRows) forget() {
+	most := 16 * o.bounds.Deferred
 	o.events, o.known, o.finished = emptied(o.events, most), emptied(o.known, most), emptied(o.finished, most)
-	o.data = emptied(o.data, 2*o.bounds.OwedBytes)
+	o.data = emptied(o.data, 2*o.bounds.DeferredBytes)
 }
 
 func emptied[R any](rows []R, most int) []R {
@@ -85,10 +85,10 @@ func emptied[R any](rows []R, most int) []R {
 }
 
 // rows is their number.
-func (o *owed) rows() int { return len(o.events) + len(o.known) + len(o.finished) }
+func (o *deferredRows) rows() int { return len(o.events) + len(o.known) + len(o.finished) }
 
-// event says whether the row of an event with this id is owed.
-func (o *owed) event(id string) bool {
+// event says whether the row of an event with this id is deferred.
+func (o *deferredRows) event(id string) bool {
 	for i := range o.events {
 		if o.events[i].ID == id {
 			return true
@@ -98,12 +98,12 @@ func (o *owed) event(id string) bool {
 }
 
 // enough says whether they are written before the next batch.
-func (o *owed) enough() bool {
-	return o.rows() >= o.bounds.Owed || len(o.data) >= o.bounds.OwedBytes
+func (o *deferredRows) enough() bool {
+	return o.rows() >= o.bounds.Deferred || len(o.data) >= o.bounds.DeferredBytes
 }
 
 // add adds the row of an event.
-func (o *owed) add(e *incoming, seq, kind, first int64) {
+func (o *deferredRows) add(e *incoming, seq, kind, first int64) {
 	row := eventRow{incoming: e, seq: seq, kind: kind, hash: keyHash(e.Key), first: first, made: int64(len(e.targets)),
 		at: codec.Micros(e.AcceptedAt), occurred: codec.Micros(e.OccurredAt)}
 	if e.frozen.Data != nil {
@@ -114,9 +114,9 @@ func (o *owed) add(e *incoming, seq, kind, first int64) {
 	o.events = append(o.events, row)
 }
 
-// flush writes all rows that are owed.
-func (t *tx) flush() error {
-	o := &t.owed
+// writeDeferred writes all rows that are deferred.
+func (t *tx) writeDeferred() error {
+	o := &t.deferred
 	if o.rows() == 0 {
 		return nil
 	}

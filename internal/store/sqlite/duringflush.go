@@ -2,36 +2,36 @@ package sqlite
 
 import "github.com/grapnelhq/grapnel/internal/store/codec"
 
-// Behind a long backlog a fill takes SQLite tens of milliseconds to commit, and its connection can
+// Behind a long backlog a flush takes SQLite tens of milliseconds to commit, and its connection can
 // do nothing else until then. Meanwhile the writer does the operations that are light: those that
 // need nothing from the tables, as an event without a key whose endpoints are known. They change
-// the writer's memory, their rows are owed, and their frame has a higher number than the fill. So a
-// process that reads the journal later applies them after the fill, as this one does.
+// the writer's memory, their rows are deferred, and their frame has a higher number than the flush. So a
+// process that reads the journal later applies them after the flush, as this one does.
 
-// commitAside commits a fill, and does light requests meanwhile.
+// commitAside commits a flush, and does light requests meanwhile.
 func (w *writer) commitAside() error {
 	f := w.all()
 	if err := w.tx.combine(f.number, w.tx.needed); err != nil {
 		return w.undo(err)
 	}
 	committed, end := w.tx.q.commit.Aside()
-	w.store.reach("a fill is being committed")
+	w.store.reach("a flush is being committed")
 	lost := w.doLight(committed)
 	if err := end(); err != nil {
 		return w.undo(err)
 	}
 	w.tx.committedWith(f.number, w.tx.needed)
-	w.filled(f)
-	if lost == nil && w.young.count > 0 {
+	w.flushed(f)
+	if lost == nil && w.unflushed.count > 0 {
 		lost = w.tx.begin() // for the rows that they owe
 	}
 	if lost != nil {
-		_ = w.undo(lost) // the fill was made, and resume applies those that were answered again
+		_ = w.undo(lost) // the flush was made, and resume applies those that were answered again
 	}
 	return w.store.failed()
 }
 
-// doLight does light requests until the fill is committed. If some cannot be done they become part
+// doLight does light requests until the flush is committed. If some cannot be done they become part
 // of the next batch, and the writer's memory has to be rolled back.
 func (w *writer) doLight(committed <-chan struct{}) error {
 	w.line.wakeEach(true)
@@ -77,7 +77,7 @@ func (w *writer) drainLight() int {
 
 // mayKeep says whether the journal takes another frame as it is.
 func (w *writer) mayKeep() bool {
-	y := &w.young
+	y := &w.unflushed
 	return y.journal != nil && w.tx.needed && y.loose && !y.large && !w.headroom.full && y.room(w.store.bounds.Half)
 }
 
@@ -99,7 +99,7 @@ func (t *tx) light(o operation) bool {
 func (t *tx) lightEvent(e *incoming, seq int64) bool {
 	tenant := t.names.tenants[e.Tenant]
 	if tenant == 0 || t.names.kinds[kind{e.Tenant, e.Type, e.Source}] == 0 || e.known != nil || e.Source != "" ||
-		t.newest.mayHave(e.Tenant, e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {
+		t.knownIDs.mayHave(e.Tenant, e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {
 		return false
 	}
 	for i := range e.targets {

@@ -12,23 +12,23 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// meanwhile is a store in which a test makes calls while a fill is committed.
-type meanwhile struct {
+// meanwhile is a store in which a test makes calls while a flush is committed.
+type duringFlush struct {
 	*Store
 	t     *testing.T
 	path  string
-	steps []string          // of the writer, since the fill began
-	calls []func() error    // that are made when the next fill is being committed
+	steps []string          // of the writer, since the flush began
+	calls []func() error    // that are made when the next flush is being committed
 	made  chan error        // how each ended
-	after map[string]func() // is done at a step of that fill
+	after map[string]func() // is done at a step of that flush
 }
 
-func fillsMeanwhile(t *testing.T) *meanwhile {
+func flushesWhileEventsCome(t *testing.T) *duringFlush {
 	t.Helper()
-	m := &meanwhile{t: t, made: make(chan error, 100), after: make(map[string]func())}
-	m.Store, m.path = openWith(t, Bounds{FillEvery: time.Hour})
+	m := &duringFlush{t: t, made: make(chan error, 100), after: make(map[string]func())}
+	m.Store, m.path = openWith(t, Bounds{FlushEvery: time.Hour})
 	m.Store.step = m.step
-	for n := range 3 { // so that all names are known, and the last one is young
+	for n := range 3 { // so that all names are known, and the last one is unflushed
 		if _, err := m.append(fmt.Sprint("evt_", n)); err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ func fillsMeanwhile(t *testing.T) *meanwhile {
 }
 
 // step is called by the writer.
-func (m *meanwhile) step(step string) {
-	if step == "a fill is being committed" {
+func (m *duringFlush) step(step string) {
+	if step == "a flush is being committed" {
 		m.steps = nil
 		for i, call := range m.calls {
 			go func() { m.made <- call() }()
@@ -53,7 +53,7 @@ func (m *meanwhile) step(step string) {
 }
 
 // append appends one event for each id, with a delivery.
-func (m *meanwhile) append(ids ...string) (store.Accepted, error) {
+func (m *duringFlush) append(ids ...string) (store.Accepted, error) {
 	b := store.Batch{Config: 1}
 	for _, id := range ids {
 		b.Events = append(b.Events, store.Incoming{Event: &grapnel.Event{ID: id, Tenant: "acme", Type: "a.b", Data: []byte(id),
@@ -62,8 +62,8 @@ func (m *meanwhile) append(ids ...string) (store.Accepted, error) {
 	return m.Append(m.t.Context(), b)
 }
 
-// fill fills the tables, and waits for the calls that were made meanwhile.
-func (m *meanwhile) fill() {
+// flush flushes the tables, and waits for the calls that were made meanwhile.
+func (m *duringFlush) flush() {
 	m.t.Helper()
 	n := len(m.calls)
 	if _, err := m.Waiting(m.t.Context(), "ep", 1); err != nil {
@@ -78,7 +78,7 @@ func (m *meanwhile) fill() {
 
 // same checks that the tables, and those that another process makes of copied files, have the
 // events with these ids.
-func (m *meanwhile) same(ids ...string) {
+func (m *duringFlush) same(ids ...string) {
 	m.t.Helper()
 	want := contentAt(m.t, snapshot(m.t, m.path))
 	compare(m.t, "killed", want, m.Store)
@@ -89,31 +89,31 @@ func (m *meanwhile) same(ids ...string) {
 	}
 }
 
-// TestEventsAreAcceptedDuringAFill: an event that needs nothing from the tables is durable before
-// the fill ends. If the process is killed then, the next one has the event.
-func TestEventsAreAcceptedDuringAFill(t *testing.T) {
-	m := fillsMeanwhile(t)
+// TestEventsAreAcceptedDuringAFlush: an event that needs nothing from the tables is durable before
+// the flush ends. If the process is killed then, the next one has the event.
+func TestEventsAreAcceptedDuringAFlush(t *testing.T) {
+	m := flushesWhileEventsCome(t)
 	var copies []string
 	take := func() { copies = append(copies, snapshot(t, m.path)) }
 	m.after["a frame was written"] = take
-	m.after["the tables were filled"] = func() {
-		if y := &m.writer.young; y.filled.Load() != y.number-1 {
-			t.Errorf("the tables have %d batches of %d", y.filled.Load(), y.number)
+	m.after["the tables were flushed"] = func() {
+		if y := &m.writer.unflushed; y.flushed.Load() != y.number-1 {
+			t.Errorf("the tables have %d batches of %d", y.flushed.Load(), y.number)
 		}
 		take()
 	}
-	var young store.Accepted
+	var unflushed store.Accepted
 	m.calls = []func() error{
 		func() error { _, err := m.append("evt_3"); return err },
-		func() (err error) { young, err = m.append("evt_4", "evt_5"); return err },
+		func() (err error) { unflushed, err = m.append("evt_4", "evt_5"); return err },
 	}
-	m.fill()
+	m.flush()
 	m.after = nil
-	if want := []string{"a fill is being committed", "a frame was written", "the tables were filled"}; !slices.Equal(m.steps, want) {
+	if want := []string{"a flush is being committed", "a frame was written", "the tables were flushed"}; !slices.Equal(m.steps, want) {
 		t.Errorf("the steps were %q", m.steps)
 	}
-	if found, err := m.Events(t.Context(), []int64{young.Events[1].Seq}); err != nil || found[0] == nil || found[0].ID != "evt_5" {
-		t.Errorf("a young event is read as %+v: %v", found, err)
+	if found, err := m.Events(t.Context(), []int64{unflushed.Events[1].Seq}); err != nil || found[0] == nil || found[0].ID != "evt_5" {
+		t.Errorf("an unflushed event is read as %+v: %v", found, err)
 	}
 	m.same("evt_2", "evt_3", "evt_4", "evt_5")
 	want := contentAt(t, snapshot(t, m.path))
@@ -128,9 +128,9 @@ func TestEventsAreAcceptedDuringAFill(t *testing.T) {
 }
 
 // TestAnEventThatNeedsTheTablesAfterAll: an operation that was taken for light, and is not, is done
-// after the fill, as are those of its batch.
+// after the flush, as are those of its batch.
 func TestAnEventThatNeedsTheTablesAfterAll(t *testing.T) {
-	m := fillsMeanwhile(t)
+	m := flushesWhileEventsCome(t)
 	for id, duplicate := range map[string]bool{"evt_3": false, "evt_4": true} {
 		m.calls = append(m.calls, func() error {
 			ids := []string{id, id} // the second one is looked up
@@ -144,17 +144,17 @@ func TestAnEventThatNeedsTheTablesAfterAll(t *testing.T) {
 			return err
 		})
 	}
-	m.fill()
-	if want := []string{"a fill is being committed", "the tables were filled", "a frame was written"}; !slices.Equal(m.steps, want) {
+	m.flush()
+	if want := []string{"a flush is being committed", "the tables were flushed", "a frame was written"}; !slices.Equal(m.steps, want) {
 		t.Errorf("the steps were %q", m.steps)
 	}
 	m.same("evt_2", "evt_3", "evt_4")
 }
 
-// TestAFillFailsWhileEventsCome: the next fill has the events of before and those that came.
-func TestAFillFailsWhileEventsCome(t *testing.T) {
-	m := fillsMeanwhile(t)
-	m.fill()
+// TestAFlushFailsWhileEventsCome: the next flush has the events of before and those that came.
+func TestAFlushFailsWhileEventsCome(t *testing.T) {
+	m := flushesWhileEventsCome(t)
+	m.flush()
 	if err := m.writer.tx.conn.Exec(`PRAGMA foreign_keys = ON; CREATE TEMP TABLE parent (n INTEGER PRIMARY KEY);
 		CREATE TEMP TABLE child (n REFERENCES parent DEFERRABLE INITIALLY DEFERRED)`); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestAFillFailsWhileEventsCome(t *testing.T) {
 	}
 	m.calls = append(m.calls, func() error { _, err := m.append("evt_4"); return err })
 	if _, err := m.Waiting(t.Context(), "ep", 1); err == nil {
-		t.Error("the fill did not fail")
+		t.Error("the flush did not fail")
 	}
 	if err := <-m.made; err != nil {
 		t.Error(err)
@@ -175,14 +175,14 @@ func TestAFillFailsWhileEventsCome(t *testing.T) {
 	m.same("evt_2", "evt_3", "evt_4")
 }
 
-// others makes events while fills are committed, beside the calls of a test.
+// others makes events while flushes are committed, beside the calls of a test.
 type others struct {
 	s     *Store
 	mu    sync.Mutex
 	n     int
 	quiet bool
-	light int // that were accepted before their fill was in the tables
-	fill  bool
+	light int // that were accepted before their flush was in the tables
+	flush bool
 	all   sync.WaitGroup
 	t     *testing.T
 }
@@ -192,14 +192,14 @@ func (o *others) step(step string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch step {
-	case "the tables were filled":
-		o.fill = false
+	case "the tables were flushed":
+		o.flush = false
 	case "a frame was written":
-		if o.fill {
+		if o.flush {
 			o.light++
 		}
-	case "a fill is being committed":
-		o.fill = true
+	case "a flush is being committed":
+		o.flush = true
 		if o.quiet {
 			return
 		}
@@ -224,7 +224,7 @@ func (o *others) pause() {
 	o.mu.Lock()
 	o.quiet = true
 	o.mu.Unlock()
-	if err := o.s.write(o.t.Context(), nothing{}); err != nil { // the writer is not in a fill
+	if err := o.s.write(o.t.Context(), nothing{}); err != nil { // the writer is not in a flush
 		o.t.Error(err)
 	}
 	o.all.Wait()
