@@ -26,6 +26,9 @@ export GORACE ?= atexit_sleep_ms=50
 # That holds for ./e2e as well. Its harness runs once, under the race detector, against small servers with mistakes.
 ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./internal/send/transform ./internal/send/catalogue ./internal/base/insight ./policy ./bench/...
 
+# Tests of one package that play one goroutine too: what its files have after each step. They run with what is ALONE.
+FILES   := ^(TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk)$$
+
 # What takes longest begins first, or one processor waits at the end for the other.
 LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/face/api ./cmd/grapnel ./internal/send/engine
 
@@ -85,13 +88,14 @@ prove: needs ## Run everything, what is concurrent under the race detector; inst
 prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 5 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	nice -n 5 $(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(FILES)' ./internal/store/sqlite
 	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
 	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
 	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
 
 prove-races: export CGO_ENABLED = 1
 prove-races:
-	$(GO) test $(RACE) -tags prove -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
+	$(GO) test $(RACE) -tags prove -vet=off -timeout 14m -skip '$(FILES)' $$($(GO) list $(LONGEST)) \
 		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
