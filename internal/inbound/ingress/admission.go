@@ -53,7 +53,7 @@ func (a *admission) enter(tenant, address string, vouched bool, control *http.Re
 	// Deadlines of a socket are real time, whatever Options.Now returns.
 	now := time.Now()
 	s := &slot{a: a, tenant: tenant, remote: network(address), vouched: vouched, control: control,
-		due: now.Add(a.o.Bounds.BodyGrace), end: now.Add(a.o.BodyTimeout)}
+		due: now.Add(a.o.Bounds.BodyGrace), end: now.Add(a.o.Bounds.BodyTimeout)}
 	// before it is listed: a request that has to give way gets a deadline of its own
 	s.until(earliest(s.due, s.end))
 	a.mu.Lock()
@@ -177,7 +177,7 @@ func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 // fit. A share is 1/part of everything, less 1/reserve of that unless reserve is 0. A single body
 // may be larger than its share.
 func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, held func() share, among func(*slot) bool) bool {
-	slots, space := a.o.MaxAtOnce/part, a.o.MaxBuffered/int64(part)
+	slots, space := a.o.Bounds.MaxAtOnce/part, a.o.Bounds.MaxBuffered/int64(part)
 	if reserve > 0 {
 		slots, space = slots-slots/reserve, space-space/int64(reserve)
 	}

@@ -3,8 +3,7 @@ package ingress
 import "time"
 
 // Bounds are the sizes and time limits inside this package; see package bounds. Those that
-// docs/receiving.md promises to providers have a tiny form equal to the default. The limits of
-// reading and committing are Options, because operators set them.
+// docs/receiving.md promises to providers have a tiny form equal to the default.
 type Bounds struct {
 	// Of a request's header. The server that reads it has its own, which are wider.
 	HeaderLines int   `bound:"100"   tiny:"100"`
@@ -22,6 +21,10 @@ type Bounds struct {
 	BodyRate  int64         `bound:"16KiB" tiny:"16KiB"`
 	BodyGrace time.Duration `bound:"5s"`
 
+	BodyTimeout time.Duration `bound:"10s" tiny:"10s"` // from the header of a request to the end of its body
+
+	MaxAtOnce   int   `bound:"2048"   tiny:"2048"`   // requests that are read or committed at once
+	MaxBuffered int64 `bound:"256MiB" tiny:"256MiB"` // of all bodies that have arrived
 	// Shares of MaxAtOnce and MaxBuffered, each 1/n. RemoteShare applies to requests that are still
 	// being read. Reserve is for sources that verified a request within VouchedFor.
 	TenantShare int           `bound:"2"  tiny:"2"`

@@ -33,7 +33,9 @@ const (
 func crowd(t *testing.T) (w *world, address string, settled func(n int)) {
 	t.Helper()
 	var begun, ended atomic.Int64
-	w = newWorld(t, func(o *Options) { o.MaxAtOnce, o.MaxBuffered, o.MaxBody = crowdSlots, crowdBytes, crowdBody })
+	w = newWorld(t, func(o *Options) {
+		o.Bounds.MaxAtOnce, o.Bounds.MaxBuffered, o.MaxBody = crowdSlots, crowdBytes, crowdBody
+	})
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("the right one")}
 	for id, tenant := range map[string]string{"src_1": "acme", "src_2": "acme", "src_3": "acme", "src_4": "other", "src_5": "third"} {
 		w.source(key, func(s *grapnel.Source) { s.ID, s.Tenant, s.Dedupe.By = id, tenant, nil })
@@ -147,8 +149,7 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 // TestWhatIsDiscardedGivesWayFirst: a request that is refused for its length holds its slot while
 // its body is discarded. No request that may still be accepted gives way before it.
 func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
-	o := Options{MaxAtOnce: 2, MaxBuffered: 1 << 20, BodyTimeout: time.Minute}
-	o.Bounds = bounds.Fill(Bounds{TenantShare: 1, RemoteShare: 1})
+	o := Options{Bounds: bounds.Fill(Bounds{MaxAtOnce: 2, MaxBuffered: 1 << 20, BodyTimeout: time.Minute, TenantShare: 1, RemoteShare: 1})}
 	a := newAdmission(&o)
 	enter := func() *slot {
 		return a.enter("acme", "127.0.0.1:1", true, http.NewResponseController(httptest.NewRecorder()))
@@ -167,8 +168,8 @@ func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
 // TestTheReserveIsForSlots: a source that has verified nothing gets its slot before others fill the
 // reserve. The bytes of its request are accepted afterwards, and no other request gives way.
 func TestTheReserveIsForSlots(t *testing.T) {
-	o := Options{MaxAtOnce: 16, MaxBuffered: 1 << 20, BodyTimeout: time.Minute}
-	o.Bounds = bounds.Fill(Bounds{TenantShare: 1, RemoteShare: 1, Reserve: 8})
+	o := Options{Bounds: bounds.Fill(Bounds{MaxAtOnce: 16, MaxBuffered: 1 << 20, BodyTimeout: time.Minute, TenantShare: 1, RemoteShare: 1,
+		Reserve: 8})}
 	for name, sent := range map[string]int{"silent": 0, "sending": 1} {
 		a := newAdmission(&o)
 		enter := func(vouched bool) *slot {
@@ -245,7 +246,7 @@ func TestABodyHasALeastRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, func(o *Options) {
-					o.BodyTimeout, o.Bounds.BodyRate, o.Bounds.BodyGrace = whole, rate, grace
+					o.Bounds.BodyTimeout, o.Bounds.BodyRate, o.Bounds.BodyGrace = whole, rate, grace
 				})
 				w.source(open)
 				ours, end := w.connected()
@@ -278,7 +279,7 @@ func TestABodyHasALeastRate(t *testing.T) {
 // reserved for sources that recently verified a request.
 func TestWhoVerifiesHasAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, release := holding(t, func(o *Options) { o.MaxAtOnce = 16 })
+		w, release := holding(t, func(o *Options) { o.Bounds.MaxAtOnce = 16 })
 		key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("the right one")}
 		for i := range 4 {
 			w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = fmt.Sprint("src_open", i), fmt.Sprint("tenant", i) })
@@ -321,7 +322,7 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 		w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = "src_everybody", "acme" })
 		release = make(chan struct{})
 		w.receiver.o.Engine = held{w, release}
-		w.receiver.o.MaxAtOnce = 32
+		w.receiver.o.Bounds.MaxAtOnce = 32
 		for range 16 {
 			begin("src_everybody")
 		}

@@ -80,21 +80,11 @@ type Options struct {
 	Random io.Reader        // of ids; nil: crypto/rand
 	Log    *slog.Logger     // nil: nothing is logged
 
-	MaxBody   int64 // bytes of a body, whatever a source allows; 0: DefaultMaxBody
-	MaxAtOnce int   // requests that are read or committed at once; 0: DefaultMaxAtOnce
-	// bytes of all bodies that have arrived; 0: DefaultMaxBuffered. Bounds has the shares of both
-	MaxBuffered int64
-	// from the header of a request to the end of its body; 0: DefaultBodyTimeout
-	BodyTimeout time.Duration
+	MaxBody int64 // bytes of a body, whatever a source allows; 0: DefaultMaxBody
 }
 
-// Defaults of Options.
-const (
-	DefaultMaxBody     = 1 << 20
-	DefaultMaxAtOnce   = 2048
-	DefaultMaxBuffered = 256 << 20
-	DefaultBodyTimeout = 10 * time.Second
-)
+// DefaultMaxBody is the default of Options.MaxBody.
+const DefaultMaxBody = 1 << 20
 
 // Refusal is why a request was not taken, and how the answer says so.
 type Refusal struct {

@@ -41,9 +41,6 @@ func New(o Options) *Receiver {
 	}
 	o.Bounds = bounds.Fill(o.Bounds)
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
-	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
-	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
-	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
 	recv := &Receiver{o: o, far: debts.New(time.Duration(o.Bounds.FarBurst)*o.Bounds.FarPause, mostFar)}
 	recv.busy = newAdmission(&recv.o)
 	recv.metrics = newMetrics(recv)

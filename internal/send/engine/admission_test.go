@@ -337,7 +337,7 @@ func TestSlowCommitsShedInOrder(t *testing.T) {
 // TestAStoreThatHangsIsNotWaitedFor: after a few seconds those who come are refused at once,
 // however few there are; before that as many wait as may, and not one more.
 func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
-	sluggishBubble(t, func(o *Options) { o.MaxPublishing = 4 }, func(t *testing.T, b *bench, s *sluggish) {
+	sluggishBubble(t, func(o *Options) { o.Bounds.Recorder.Publish = 4 }, func(t *testing.T, b *bench, s *sluggish) {
 		r := &receiver{}
 		b.endpoint("ep", r, nil)
 		free := make(chan struct{})

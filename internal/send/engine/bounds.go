@@ -13,7 +13,8 @@ type Bounds struct {
 	Duplicates DuplicateBounds
 	Pacing     PacingBounds
 
-	Types int `bound:"65536" tiny:"2"` // event types remembered as admitted
+	Types      int   `bound:"65536" tiny:"2"`    // event types remembered as admitted
+	EventCache int64 `bound:"32MiB" tiny:"4KiB"` // event data cached for first attempts
 
 	// Memory goes back after a Rest with fewer than Restless writes, if Spare bytes of it are unused.
 	Rest     time.Duration `bound:"5s" tiny:"500ms"`

@@ -41,7 +41,6 @@ type Options struct {
 	Log          *slog.Logger
 	Core         core.Options
 	DrainTimeout time.Duration // for attempts in flight once Run is told to stop; 30 s
-	CacheBytes   int64         // event data cached for first attempts; 32 MiB
 	Keep         Retention     // how long finished deliveries are retained
 
 	Cluster *ownership.Options // nil: no other node uses the store
@@ -60,11 +59,10 @@ type Options struct {
 	Silent bool
 
 	// Limits beyond which new work is refused: see admission.go.
-	MaxPublishing int                       // publishes in flight to the store; 1024
-	MaxPending    int64                     // pending deliveries of one tenant; 0: no limit
-	MaxEndpoints  int                       // of one tenant, queues among them; 0: no limit
-	MaxTypes      int                       // of one tenant's events, each counted for each source; 0: no limit
-	Disk          func() (DiskSpace, error) // space where the store is; nil: not measured
+	MaxPending   int64                     // pending deliveries of one tenant; 0: no limit
+	MaxEndpoints int                       // of one tenant, queues among them; 0: no limit
+	MaxTypes     int                       // of one tenant's events, each counted for each source; 0: no limit
+	Disk         func() (DiskSpace, error) // space where the store is; nil: not measured
 	// from 0 up to 1, safe for concurrent use; spreads the retries of refused callers. math/rand's
 	Random func() float64
 }

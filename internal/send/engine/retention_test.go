@@ -255,7 +255,7 @@ func TestPurgingLeavesOthersRoom(t *testing.T) {
 			}
 			return memory.Fault{}
 		}}
-		b := newTunedBench(t, faulty, func(o *Options) { o.Keep.For, o.MaxPublishing = 5*time.Second, 4 })
+		b := newTunedBench(t, faulty, func(o *Options) { o.Keep.For, o.Bounds.Recorder.Publish = 5*time.Second, 4 })
 		defer b.close()
 		b.endpoint("ep", &receiver{}, nil)
 		b.publish("", 1500)

@@ -44,12 +44,12 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
 		types:   newTypeLimit(o.Store, o.MaxTypes, e.bounds.Types),
 		schemas: catalogue.NewCache(e.bounds.SchemaBytes), pacing: newPacing(e.bounds.Pacing, o.Now, e.metrics.waits.Inc),
-		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
+		events: newCache(e.bounds.EventCache)}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, WakeQueues: e.wakeQueues,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
 	e.Book, e.settler.book, e.publisher.book = book, book, book
 	e.admission = &admission{clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: e.metrics.refused,
-		seen: strain{most: cmp.Or(o.MaxPublishing, e.bounds.Recorder.Publish)}}
+		seen: strain{most: e.bounds.Recorder.Publish}}
 	if o.Random == nil {
 		e.admission.random = rand.Float64
 	}
