@@ -152,3 +152,18 @@ func (s spans) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), result)
 	}
 }
+
+// Run exports spans until ctx ends. Then it makes one attempt for the spans that are queued, and
+// returns.
+func (t *Tracer) Run(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	defer t.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		if batch := t.gather(ctx); len(batch) > 0 {
+			t.export(ctx, batch)
+		}
+	}
+	t.last(ctx, t.rest())
+}

@@ -141,21 +141,6 @@ func (t *Tracer) Record(s Span) {
 	}
 }
 
-// Run exports spans until ctx ends. Then it makes one attempt for the spans that are queued, and
-// returns.
-func (t *Tracer) Run(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	defer t.client.CloseIdleConnections()
-	for ctx.Err() == nil {
-		if batch := t.gather(ctx); len(batch) > 0 {
-			t.export(ctx, batch)
-		}
-	}
-	t.last(ctx, t.rest())
-}
-
 // gather waits for a span, and then for a full batch or the end of the delay.
 func (t *Tracer) gather(ctx context.Context) []Span {
 	var batch []Span

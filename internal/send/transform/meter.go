@@ -190,3 +190,10 @@ func width(v any) int64 {
 	}
 	return 1
 }
+
+// Bounds are the limits of one evaluation; see package bounds.
+type Bounds struct {
+	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
+	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
+	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
+}

@@ -37,13 +37,6 @@ import (
 // MaxLength is the most bytes that an expression has.
 const MaxLength = 4 << 10
 
-// Bounds are the limits of one evaluation; see package bounds.
-type Bounds struct {
-	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
-	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
-	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
-}
-
 // Transform is a compiled expression. Any number of goroutines may use it.
 type Transform struct {
 	code   *gojq.Code
