@@ -62,8 +62,8 @@ func (r *AccessRecord) Looks() Portal {
 	return *r.Portal
 }
 
-// SessionKeyID is the id of the record by which nodes on one database notice that they have different
-// session keys. Its series is from the key of the node that started last.
+// SessionKeyID is the id of the record by which nodes on one database notice that they have
+// different session keys. Its series is from the key of the node that started last.
 const SessionKeyID = "session_key"
 
 // SeriesID is the id of the SeriesRecord of a tenant.

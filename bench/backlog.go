@@ -15,9 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// backlog fills a database with deliveries, spread over a time. The store itself appends and records
-// them, so every index, count and total is as in production, and a new schema needs no change here;
-// only no request was sent. The same backlog comes of the same seed.
+// backlog fills a database with deliveries, spread over a time. The store itself appends and
+// records them, so every index, count and total is as in production, and a new schema needs no
+// change here; only no request was sent. The same backlog comes of the same seed.
 type backlog struct {
 	endpoints []placedEndpoint
 	sources   map[string]string // by tenant: where some of its events came in; nil: nowhere

@@ -23,8 +23,9 @@
 // With the argument history it measures how long the API takes to answer with millions of finished
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
 // the cost of open ones. With the argument queues it measures leases of queues. With the argument
-// recovery it measures many endpoints that come back at once, each with a backlog. With the argument
-// capacity it measures nothing: it computes from measured costs what one database carries.
+// recovery it measures many endpoints that come back at once, each with a backlog. With the
+// argument capacity it measures nothing: it computes from measured costs what one database
+// carries.
 //
 // The numbers are this machine's. Ratios depend less on the machine, but they too change with more
 // cores or a slower disk.

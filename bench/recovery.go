@@ -17,9 +17,9 @@ import (
 	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
-// recovery measures endpoints that were down and come back at once, each with a backlog: how fast the
-// backlog drains, and how quick a healthy endpoint's deliveries are before and meanwhile. It also
-// measures a server's memory with the backlog, and a restart.
+// recovery measures endpoints that were down and come back at once, each with a backlog: how fast
+// the backlog drains, and how quick a healthy endpoint's deliveries are before and meanwhile. It
+// also measures a server's memory with the backlog, and a restart.
 //
 //	go run ./bench recovery -n 1000000
 type recovery struct {
@@ -142,8 +142,8 @@ func (h *recovery) measure(ctx context.Context, s settings, dir string) error {
 	return h.finished(ctx)
 }
 
-// settle creates the endpoints. Those of the receivers are probed every second or two, so that all of
-// them are found working within seconds of their return.
+// settle creates the endpoints. Those of the receivers are probed every second or two, so that all
+// of them are found working within seconds of their return.
 func (h *recovery) settle(ctx context.Context) error {
 	var at string
 	if err := h.sink.ask("listen", nil, &at); err != nil {
@@ -252,8 +252,8 @@ func (h *recovery) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// finished checks that the server has no unfinished and no failed delivery, and the receivers none that
-// was not ordered.
+// finished checks that the server has no unfinished and no failed delivery, and the receivers none
+// that was not ordered.
 func (h *recovery) finished(ctx context.Context) error {
 	left := map[string]int{}
 	if err := process.Until(ctx, 30*time.Second, func() (bool, error) {

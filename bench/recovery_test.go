@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A recovery that comes back gets each of its deliveries, and the healthy endpoint each of its own. How
-// fast that is is not held here.
+// A recovery that comes back gets each of its deliveries, and the healthy endpoint each of its
+// own. How fast that is is not held here.
 func TestRecoveryCountsEveryDelivery(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -89,8 +89,8 @@ type database struct {
 }
 
 // world is a store as an installation of some years has it: tenants, endpoints in every state,
-// sources, queues, keys, and around a backlog of deliveries what people did. Its settings are made by
-// the API and its past by the store, so neither names a column.
+// sources, queues, keys, and around a backlog of deliveries what people did. Its settings are made
+// by the API and its past by the store, so neither names a column.
 type world struct {
 	n, endpoints, seed int
 	weeks              int

@@ -1,8 +1,8 @@
 // Package wire has the JSON of the API as Go types: what the server writes is what clients read,
 // and what clients write is what the server reads.
 //
-// The server (internal/face/api) fills these types, and its OpenAPI document is made from their tags.
-// Package client has the same types under its own names. So a field that is added here is in
+// The server (internal/face/api) fills these types, and its OpenAPI document is made from their
+// tags. Package client has the same types under its own names. So a field that is added here is in
 // requests, in answers, in the document and in the client at once.
 //
 // The tags of a field:

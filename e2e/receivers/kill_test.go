@@ -180,46 +180,31 @@ func settle(ctx context.Context, r *Receiver, ids []string, answered []bool) err
 	for n, id := range ids {
 		again[id] = !answered[n]
 	}
-	steps := []func(id string) error{
-		func(id string) error {
-			if again[id] {
-				return deliver(ctx, r, id)
-			}
-			return nil
-		},
-		func(id string) error { return oneEffect(ctx, r, id) },
-		func(id string) error {
-			if err := deliver(ctx, r, id); err != nil {
-				return fmt.Errorf("a duplicate: %w", err)
-			}
-			if effects, err := r.Effects(ctx, id); err != nil || effects != 1 {
-				return fmt.Errorf("%d effects after a duplicate, %v", effects, err)
-			}
-			return nil
-		},
+	err := errors.Join(each(ids, func(id string) error {
+		if again[id] {
+			return deliver(ctx, r, id)
+		}
+		return nil
+	})...)
+	if err != nil {
+		return err
 	}
-	for n, step := range steps {
-		do := func(id string) error {
-			if err := step(id); err != nil {
-				return fmt.Errorf("%s, answered 2xx before the kill: %t: %w", id, !again[id], err)
-			}
-			return nil
-		}
-		var err error
-		if n == 1 {
-			// One after the other: forty that ask at once leave a busy receiver no time to work. The
-			// patience with an event begins when the one before it has its effect.
-			for _, id := range ids {
-				err = errors.Join(err, do(id))
-			}
-		} else {
-			err = errors.Join(each(ids, do)...)
-		}
-		if err != nil {
-			return err
+	// One after the other: forty that ask at once leave a busy receiver no time to work. The patience
+	// with an event begins when the one before it has its effect.
+	for _, id := range ids {
+		if err := oneEffect(ctx, r, id); err != nil {
+			return fmt.Errorf("%s, answered 2xx before the kill: %t: %w", id, !again[id], err)
 		}
 	}
-	return nil
+	return errors.Join(each(ids, func(id string) error {
+		if err := deliver(ctx, r, id); err != nil {
+			return fmt.Errorf("a duplicate of %s: %w", id, err)
+		}
+		if effects, err := r.Effects(ctx, id); err != nil || effects != 1 {
+			return fmt.Errorf("%s has %d effects after a duplicate, %v", id, effects, err)
+		}
+		return nil
+	})...)
 }
 
 // oneEffect waits for the effect of an event. A worker of an inbox looks for work in its own time.
@@ -235,8 +220,8 @@ func oneEffect(ctx context.Context, r *Receiver, id string) error {
 	return nil
 }
 
-// deliver sends an event until it gets a 2xx, ten times at most, as a sender does: again after a 503,
-// and after an answer that did not come, since a server may close a connection that was idle.
+// deliver sends an event until it gets a 2xx, ten times at most, as a sender does: again after a
+// 503, and after an answer that did not come, since a server may close a connection that was idle.
 func deliver(ctx context.Context, r *Receiver, id string) error {
 	for attempts := 1; ; attempts++ {
 		status, body, err := r.Send(ctx, id)

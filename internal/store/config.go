@@ -22,7 +22,8 @@ type Configuration interface {
 	// changed need not read the whole.
 	Version(ctx context.Context) (version, newest int64, err error)
 	// Changes returns the differences since a version. false: the store does not have all of them,
-	// because the version is too old. Then only Version and Newest are set, and the caller reads Config.
+	// because the version is too old. Then only Version and Newest are set, and the caller reads
+	// Config.
 	Changes(ctx context.Context, since int64) (ConfigChanges, bool, error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one with this Revision. It
 	// fails with grapnel.CodeConflict if the stored revision is another one, or if another queue of
@@ -43,7 +44,8 @@ type Configuration interface {
 	// PutPolicy creates or replaces a named policy. It fails with grapnel.CodeConflict if another
 	// policy of the tenant has the name. It counts revisions but does not check them.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
-	// DeletePolicy, DeleteKey and DeleteAccess ignore With.Once and With.Operational, so that they work on a full disk.
+	// DeletePolicy, DeleteKey and DeleteAccess ignore With.Once and With.Operational, so that they
+	// work on a full disk.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
 	// PutEventType creates the event type (Revision 0) or replaces the one with this Revision, as
 	// PutEndpoint does. It fails with grapnel.CodeConflict if another event type of the tenant has

@@ -19,8 +19,9 @@ type Documents interface {
 	// fails fails all of them: with grapnel.CodeConflict if a document's stored revision is another
 	// one than the write's (0: the document must not exist), with grapnel.CodeNotFound if its
 	// tenant is not in scope, and with grapnel.CodeInvalid if it breaks a rule of DocumentBounds.
-	// With.Operational.Config must be the current version, else ErrStale. The result has the new revision
-	// of the first document, 0 if that was deleted; every other one's is its write's plus 1.
+	// With.Operational.Config must be the current version, else ErrStale. The result has the new
+	// revision of the first document, 0 if that was deleted; every other one's is its write's plus
+	// 1.
 	PutDocuments(ctx context.Context, scope Scope, writes []DocumentWrite, with With) (Put, error)
 	// Document returns one document; grapnel.CodeNotFound if it is absent or out of scope.
 	Document(ctx context.Context, scope Scope, tenant, kind, id string) (Document, error)

@@ -17,8 +17,8 @@
 //     (Identity).
 //   - A delivery that is final never changes again.
 //   - A lane has at most one head: the pending delivery with the lowest position. Only Append,
-//     Again, Record, End and the events of PutEndpoint (With.Operational) make heads, and all but End
-//     report every head they make.
+//     Again, Record, End and the events of PutEndpoint (With.Operational) make heads, and all but
+//     End report every head they make.
 //   - A read that starts after a write has returned sees that write.
 //   - Every method needs a Scope, an id or a shard that limits the data it may touch.
 //   - Timestamps are always arguments; a store has no clock. They are stored in microseconds.

@@ -99,9 +99,9 @@ func TestTheScriptsAreThoseOfAllKits(t *testing.T) {
 	}
 }
 
-// TestRedisForgetsInTime: a key lives for its window, never shorter than its lease, and for a minute
-// after it is settled, so that what Clean returns does not depend on the server's speed; a dead one
-// stays.
+// TestRedisForgetsInTime: a key lives for its window, never shorter than its lease, and for a
+// minute after it is settled, so that what Clean returns does not depend on the server's speed; a
+// dead one stays.
 func TestRedisForgetsInTime(t *testing.T) {
 	s, now, ctx := empty(t), time.UnixMilli(1_790_000_000_000), t.Context()
 	lives := func(what string, atLeast, atMost time.Duration) {

@@ -1,7 +1,7 @@
 // Package promise is the arithmetic of what Grapnel promises about itself over 28 days: counts of
 // good and bad events in slots of five minutes, windows over these slots, the budget that a promise
-// leaves, and how fast it is used up. The rules for Prometheus (internal/tell/monitoring) have the same
-// objectives, windows and thresholds, from here.
+// leaves, and how fast it is used up. The rules for Prometheus (internal/tell/monitoring) have the
+// same objectives, windows and thresholds, from here.
 //
 // What holds here: no clock, no I/O, no randomness. Every function gets its time as an argument, so
 // a day of outages is a table in a test. Only Grapnel's own faults are counted: a caller's bad

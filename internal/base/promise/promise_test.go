@@ -60,8 +60,8 @@ func burning(h *History, name string, now time.Duration) (all []string) {
 	return all
 }
 
-// The outage that Prometheus's own tool plays with the rules of internal/tell/monitoring fires and ends
-// here at the same minutes.
+// The outage that Prometheus's own tool plays with the rules of internal/tell/monitoring fires and
+// ends here at the same minutes.
 func TestAlertsAgreeWithPrometheus(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "tell", "monitoring", "testdata", "outage.yaml"))
 	if err != nil {

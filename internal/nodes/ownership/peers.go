@@ -60,8 +60,8 @@ func (s *Shards) Hint(heads []store.Head) []store.Head {
 	return ours
 }
 
-// WakeQueues notifies the other nodes, where consumers may wait as well, that queues may have something
-// due.
+// WakeQueues notifies the other nodes, where consumers may wait as well, that queues may have
+// something due.
 func (s *Shards) WakeQueues(queues []string) {
 	if s == nil || len(queues) == 0 {
 		return

@@ -687,7 +687,8 @@ func TestNewRulesShortenTheWait(t *testing.T) {
 	}
 }
 
-// TestHoldOnRecordHasABeginning: after a restart a throttled endpoint is so since the time on record.
+// TestHoldOnRecordHasABeginning: after a restart a throttled endpoint is so since the time on
+// record.
 func TestHoldOnRecordHasABeginning(t *testing.T) {
 	w := newWard(t, nil)
 	w.core = New(Options{})

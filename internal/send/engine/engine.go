@@ -12,7 +12,8 @@
 // appends it to the store and, once it is durable, hints at the new heads. New work is refused
 // before the store suffers (admission.go), and each tenant has a limit of pending deliveries
 // (pending.go). Finished deliveries are purged after their retention (retention.go). Operational
-// events about an endpoint are committed in the transaction of the change they report (operational.go).
+// events about an endpoint are committed in the transaction of the change they report
+// (operational.go).
 package engine
 
 import (

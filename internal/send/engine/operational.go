@@ -90,7 +90,8 @@ func types(all []core.News) iter.Seq[string] {
 	}
 }
 
-// operationalOfChange makes events of a change's news; nil: it has no news, or no endpoint subscribes.
+// operationalOfChange makes events of a change's news; nil: it has no news, or no endpoint
+// subscribes.
 func operationalOfChange(c *configuration.Snapshot, ch *core.Change, ids *grapnel.IDs) *store.Batch {
 	if len(ch.News) == 0 {
 		return nil
@@ -120,8 +121,8 @@ func operationalOfChange(c *configuration.Snapshot, ch *core.Change, ids *grapne
 	return told
 }
 
-// operationalOfStatus makes an event of a change that disables or enables an endpoint; nil: it does neither,
-// or no endpoint subscribes.
+// operationalOfStatus makes an event of a change that disables or enables an endpoint; nil: it
+// does neither, or no endpoint subscribes.
 func operationalOfStatus(c *configuration.Snapshot, ep *grapnel.Endpoint, at time.Time, by *grapnel.AuditEntry) *store.Batch {
 	before := c.At(ep.ID)
 	if before == nil || ep.Quiet() {

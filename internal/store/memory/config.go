@@ -89,7 +89,7 @@ func edits[T decide.Configured](list []T, ids []string) (e store.Edits[T]) {
 }
 
 // put frames every change of the configuration: first the stored answer of the idempotency key,
-// then the version that With.Tell was matched against.
+// then the version that With.Operational was matched against.
 func (s *model) put(with store.With, kind, id string, do func() (revision int64, err error)) (store.Put, error) {
 	return s.putting(with, func() (int64, error) {
 		revision, err := do()

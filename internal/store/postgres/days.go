@@ -244,8 +244,8 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// makeDay creates the tables of a day. It blocks no reader or writer: attaching a partition does not
-// exclude them.
+// makeDay creates the tables of a day. It blocks no reader or writer: attaching a partition does
+// not exclude them.
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	var there bool
 	event := tableOf("event", number)

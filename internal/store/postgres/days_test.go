@@ -147,8 +147,8 @@ func TestDaysNeedLocks(t *testing.T) {
 	}
 }
 
-// TestTheFirstDayThatCannotBegin: a new database whose first tables cannot be created is not opened,
-// because no table would take its events. It is once they can be.
+// TestTheFirstDayThatCannotBegin: a new database whose first tables cannot be created is not
+// opened, because no table would take its events. It is once they can be.
 func TestTheFirstDayThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	url := database(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // A database is up to four files: that of the tables, SQLite's log, the journal, and the file of
-// data. The tables say what the others must have, each flush rewrites that, and a start compares: if
-// a file is of another moment, cut off or of another database, the start is refused. Otherwise
+// data. The tables say what the others must have, each flush rewrites that, and a start compares:
+// if a file is of another moment, cut off or of another database, the start is refused. Otherwise
 // acknowledged events would be missing without a word.
 
 // locate creates the file unless it exists, and returns its path without symbolic links. Lock,
@@ -98,8 +98,8 @@ func fits(path string) error {
 	return nil
 }
 
-// readLogged reads the position as SQLite sees it: with its log. Its key is 0 if there are no tables
-// yet.
+// readLogged reads the position as SQLite sees it: with its log. Its key is 0 if there are no
+// tables yet.
 func readLogged(path string) (p position, err error) {
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// deferredRows has rows that operations have made and the tables do not have yet: those of event, known and
-// finished. The writer writes them when the operations have been answered, several rows with one
-// statement, which takes a quarter less time than one by one.
+// deferredRows has rows that operations have made and the tables do not have yet: those of event,
+// known and finished. The writer writes them when the operations have been answered, several rows
+// with one statement, which takes a quarter less time than one by one.
 //
 // Append and Record call flush before they read one of these rows. All other operations, and the
 // commit, write them first (tx.store).

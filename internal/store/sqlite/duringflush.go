@@ -5,8 +5,8 @@ import "github.com/grapnelhq/grapnel/internal/store/codec"
 // Behind a long backlog a flush takes SQLite tens of milliseconds to commit, and its connection can
 // do nothing else until then. Meanwhile the writer does the operations that are light: those that
 // need nothing from the tables, as an event without a key whose endpoints are known. They change
-// the writer's memory, their rows are deferred, and their frame has a higher number than the flush. So a
-// process that reads the journal later applies them after the flush, as this one does.
+// the writer's memory, their rows are deferred, and their frame has a higher number than the
+// flush. So a process that reads the journal later applies them after the flush, as this one does.
 
 // commitAside commits a flush, and does light requests meanwhile.
 func (w *writer) commitAside() error {

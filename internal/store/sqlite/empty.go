@@ -91,8 +91,8 @@ func (s *Store) cutLog(ctx context.Context) error {
 	}
 }
 
-// cut is called by the writer when it is in no transaction and nothing is unflushed. After it neither
-// log nor journal has a byte.
+// cut is called by the writer when it is in no transaction and nothing is unflushed. After it
+// neither log nor journal has a byte.
 func (w *writer) cut() error {
 	c := &w.store.checkpoints
 	err := w.tx.conn.Truncate()

@@ -64,9 +64,9 @@ func (w *writer) enough() bool {
 	return y.count >= min(y.most, b.Unflushed) || int64(len(y.frames)) >= b.UnflushedBytes
 }
 
-// flush commits all that is unflushed to the tables. Light operations that came meanwhile are unflushed
-// after it; if there were any, a transaction is open. If the disk is full it uses the reserved
-// space.
+// flush commits all that is unflushed to the tables. Light operations that came meanwhile are
+// unflushed after it; if there were any, a transaction is open. If the disk is full it uses the
+// reserved space.
 func (w *writer) flush() error {
 	err := w.tryFlush(true)
 	if full(err) && !w.headroom.full {
@@ -77,7 +77,8 @@ func (w *writer) flush() error {
 	return err
 }
 
-// tryFlush is one attempt. Without meanwhile nothing is unflushed after it, and no transaction open.
+// tryFlush is one attempt. Without meanwhile nothing is unflushed after it, and no transaction
+// open.
 func (w *writer) tryFlush(duringFlush bool) error {
 	if err := w.store.failed(); err != nil {
 		return err
@@ -104,7 +105,8 @@ func (w *writer) flushed(f upTo) {
 	w.store.reach("the tables were flushed")
 }
 
-// undo rolls back after an error, and returns it. The unflushed entries are applied again by resume.
+// undo rolls back after an error, and returns it. The unflushed entries are applied again by
+// resume.
 func (w *writer) undo(err error) error {
 	// A transaction that cannot be rolled back would be part of the next one.
 	if undo := w.tx.rollback(); undo != nil || broken(err) {

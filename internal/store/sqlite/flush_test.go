@@ -57,8 +57,8 @@ func TestCallsThatNeedNoFlush(t *testing.T) {
 	}
 }
 
-// TestMemoryOfFramesGoesBack: the writer's memory for unflushed frames goes back at Rest, also after a
-// load that ends before FlushEvery.
+// TestMemoryOfFramesGoesBack: the writer's memory for unflushed frames goes back at Rest, also
+// after a load that ends before FlushEvery.
 func TestMemoryOfFramesGoesBack(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
 		Bounds: Bounds{FlushEvery: time.Hour, Rest: 100 * time.Millisecond, Apart: 1 << 30}})
@@ -120,8 +120,8 @@ func TestFlushesHaveAPagesLimit(t *testing.T) {
 	}
 }
 
-// TestReadsDoNotMakeFlushesSmaller: a flush for a read, which has few operations and so many pages for
-// each, leaves the number of operations with which the tables are flushed as it is.
+// TestReadsDoNotMakeFlushesSmaller: a flush for a read, which has few operations and so many pages
+// for each, leaves the number of operations with which the tables are flushed as it is.
 func TestReadsDoNotMakeFlushesSmaller(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
 		Bounds: Bounds{FlushEvery: time.Hour, Unflushed: 4000, FlushPages: 500}})
@@ -174,8 +174,8 @@ func TestLookingForReplaysFlushesNothing(t *testing.T) {
 	}
 }
 
-// TestFlushesWidenTheCache: the writer keeps more pages in memory while flushes change more pages than
-// they have operations.
+// TestFlushesWidenTheCache: the writer keeps more pages in memory while flushes change more pages
+// than they have operations.
 func TestFlushesWidenTheCache(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
 		Bounds: Bounds{FlushEvery: time.Hour, WriterCache: 64 << 10, WideCache: 128 << 10}})

@@ -121,8 +121,8 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 	}
 }
 
-// narrow forbids a database to get more pages than a number. When the reserved space becomes free it
-// may get as many more as fit into that. So a test of a full disk needs no rights. On a real
+// narrow forbids a database to get more pages than a number. When the reserved space becomes free
+// it may get as many more as fit into that. So a test of a full disk needs no rights. On a real
 // disk the space is missing later: when a flush writes the pages.
 func narrow(t *testing.T, s *Store, more int) (widen func()) {
 	t.Helper()
@@ -308,8 +308,8 @@ func TestFullWithoutBallast(t *testing.T) {
 	}
 }
 
-// TestDiskFull flushes a small file system: accepted events are stored, outcomes are recorded in the
-// ballast's space, and once space is free again the store recovers by itself.
+// TestDiskFull flushes a small file system: accepted events are stored, outcomes are recorded in
+// the ballast's space, and once space is free again the store recovers by itself.
 func TestDiskFull(t *testing.T) {
 	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {
 		t.Run(name, func(t *testing.T) { diskFull(t, b) })

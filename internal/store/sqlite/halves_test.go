@@ -10,8 +10,9 @@ import (
 )
 
 // TestAHalfIsReusedOnceItsFramesAreSynced loses the power after each event, with halves of four
-// operations and no checkpoint. The tables are those of the last sync then, and all later events are
-// in the journal: the writer overwrites no frame of the other half before SQLite has synced its log.
+// operations and no checkpoint. The tables are those of the last sync then, and all later events
+// are in the journal: the writer overwrites no frame of the other half before SQLite has synced
+// its log.
 func TestAHalfIsReusedOnceItsFramesAreSynced(t *testing.T) {
 	s, path := openWith(t, Bounds{Half: 4, Unflushed: 2, FlushEvery: time.Hour, Rest: time.Hour})
 	s.checkpoints.at = 1 << 40

@@ -106,8 +106,8 @@ func (w *writer) lack(cause error) {
 	w.retryLater()
 }
 
-// retryLater sets the time at which a full disk is tried again. After a fill that fails all young
-// operations are applied again: a tenth of the time at most goes into that.
+// retryLater sets the time at which a full disk is tried again. After a flush that
+// fails all unflushed operations are applied again: a tenth of the time at most goes into that.
 func (w *writer) retryLater() {
 	w.retry.Reset(max(w.store.bounds.Retry, 10*w.unflushed.again))
 }

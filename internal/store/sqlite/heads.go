@@ -56,8 +56,9 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, lea
 }
 
 // Events reads each event separately: their rows are far apart, so one query would do the same
-// work. Events that are not unflushed are read without a flush: no unflushed operation changes or removes an
-// event. Otherwise every attempt in a long backlog would wait for a flush, and cause one.
+// work. Events that are not unflushed are read without a flush: no unflushed operation changes or
+// removes an event. Otherwise every attempt in a long backlog would wait for a flush, and cause
+// one.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	if len(seqs) == 0 {

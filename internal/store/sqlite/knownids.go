@@ -9,10 +9,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// knownIDs knows the ids of the knownIDs events, so that most new ids need no look-up: an id that is
-// above the floor is in no row, unless it is in one of the two sets. Ids that the server draws rise
-// with the time, so they are above it. An id that a publisher has chosen may be below; then, and if
-// it is in a set, the tables decide.
+// knownIDs knows the ids of the knownIDs events, so that most new ids need no look-up: an id that
+// is above the floor is in no row, unless it is in one of the two sets. Ids that the server draws
+// rise with the time, so they are above it. An id that a publisher has chosen may be below; then,
+// and if it is in a set, the tables decide.
 //
 // Ids that begin as those of the server do are apart from others. Otherwise one event "invoice-7"
 // would be above all of them, and each would be looked up. One that is above all that the server

@@ -10,8 +10,8 @@ import "sync"
 // nothing and leave requests in the line, the next request would not be the first, would leave no
 // token, and the writer would never be woken again.
 //
-// While a flush is committed, the writer leaves requests in the line that are not light, and sleeps.
-// Each request leaves a token then (wakeEach).
+// While a flush is committed, the writer leaves requests in the line that are not light, and
+// sleeps. Each request leaves a token then (wakeEach).
 //
 // Outcomes go first, and a batch has a limited number of events: see share.
 type line struct {

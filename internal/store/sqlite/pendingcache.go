@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// pendingCache has the pending deliveries that have no row yet. Most deliveries are delivered within the
-// second, before the transaction that accepted them is committed: they never get a row of pending.
+// pendingCache has the pending deliveries that have no row yet. Most deliveries are delivered
+// within the second, before the transaction that accepted them is committed: they never get a row
+// of pending.
 //
 // Operations that read pending by its indexes call store first: all but Append and Record. So does
 // the commit. laneHead and place look here and in the table.
@@ -127,8 +128,8 @@ func (t *tx) laneHead(target int64, key string) (*place, error) {
 	return l.rows[0], nil
 }
 
-// store writes the rows that are deferred, those of pending deliveries, and how far the positions of
-// lanes have come.
+// store writes the rows that are deferred, those of pending deliveries, and how far the positions
+// of lanes have come.
 func (t *tx) store() error {
 	if err := t.writeDeferred(); err != nil {
 		return err

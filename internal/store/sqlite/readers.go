@@ -27,8 +27,8 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return s.readFlushed(ctx, do)
 }
 
-// readUnflushed is like read for something that takes well below a millisecond. If there are unflushed
-// writes, the writer reads on its own connection, which sees them: no flush is needed.
+// readUnflushed is like read for something that takes well below a millisecond. If there are
+// unflushed writes, the writer reads on its own connection, which sees them: no flush is needed.
 func (s *Store) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if !s.writer.unflushed.owes.Load() {
 		return s.readFlushed(ctx, do)

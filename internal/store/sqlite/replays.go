@@ -84,9 +84,9 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*decide.Stored
 	return found, err
 }
 
-// readReplays is read for something that depends on replays and their progress alone. Of the unflushed
-// operations only one that ends a redelivery changes these, so it seldom needs a flush: replays are
-// looked at each second.
+// readReplays is read for something that depends on replays and their progress alone. Of the
+// unflushed operations only one that ends a redelivery changes these, so it seldom needs a flush:
+// replays are looked at each second.
 func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if s.replayed.Load() {
 		return s.read(ctx, do)

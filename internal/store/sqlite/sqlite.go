@@ -3,9 +3,9 @@
 //
 // One connection writes, and one goroutine uses it. Operations that arrive while a batch is made
 // durable make up the next one, and are synced to the disk together: by one frame of the journal,
-// or by a commit of SQLite (unflushed.go). An operation decides whether it can be done before it writes
-// anything; one that fails in another way is taken out and the batch is repeated without it. Reads
-// have connections of their own and see every write that has returned.
+// or by a commit of SQLite (unflushed.go). An operation decides whether it can be done before it
+// writes anything; one that fails in another way is taken out and the batch is repeated without
+// it. Reads have connections of their own and see every write that has returned.
 //
 // The tables are in migrations/, with the reason for each. In short: pending is small and changes;
 // events, finished deliveries and attempts only grow; counts of deliveries are stored, not

@@ -13,10 +13,11 @@ import (
 //
 // If the journal can hold all of them, they are written to it as one frame: one write and one sync,
 // however many pages of the tables they change. Their changes stay in SQLite's open transaction,
-// where the writer sees them and no other connection does. They are unflushed. Now and then, and before
-// a read, a flush commits all unflushed changes to the tables, without a sync.
+// where the writer sees them and no other connection does. They are unflushed. Now and then, and
+// before a read, a flush commits all unflushed changes to the tables, without a sync.
 //
-// Otherwise the unflushed changes are flushed first. Then SQLite commits the batch and syncs its log.
+// Otherwise the unflushed changes are flushed first. Then SQLite commits the batch and syncs its
+// log.
 //
 // One number counts both. The tables hold the number of the last batch that is in them; it is
 // committed with that batch. So after a crash the frames with higher numbers are exactly those that
@@ -240,8 +241,8 @@ func (w *writer) sync(always bool) error {
 	return nil
 }
 
-// resume opens a transaction that has all that is unflushed, unless one is open. After a rollback it
-// applies the unflushed entries again.
+// resume opens a transaction that has all that is unflushed, unless one is open. After a rollback
+// it applies the unflushed entries again.
 func (w *writer) resume() error {
 	if w.tx.conn.InTransaction() {
 		return nil
@@ -309,8 +310,8 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	return nil
 }
 
-// endJournal flushes the tables, and removes the journal before the database is closed. If that fails
-// the next process needs the journal, and has it.
+// endJournal flushes the tables, and removes the journal before the database is closed. If that
+// fails the next process needs the journal, and has it.
 func (w *writer) endJournal() error {
 	if w.unflushed.journal == nil {
 		return nil

@@ -97,7 +97,8 @@ func contentWith(t *testing.T, path string, b Bounds) string {
 
 // TestTheJournalMakesTheSameTables lets a store work, and compares its tables with those that a
 // later process makes of copies of its files: when it is killed, and when the machine loses its
-// power, so that no flush since the last sync of the log is there. Other events come during flushes.
+// power, so that no flush since the last sync of the log is there. Other events come during
+// flushes.
 func TestTheJournalMakesTheSameTables(t *testing.T) {
 	seeds, steps := 30, 150
 	if slow() {
@@ -118,8 +119,8 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 	}
 }
 
-// worksAndIsCopied returns how many frames copies have needed, how many were written during flushes,
-// and how many events have their data in a file at the end.
+// worksAndIsCopied returns how many frames copies have needed, how many were written during
+// flushes, and how many events have their data in a file at the end.
 func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int, inFile int64) {
 	t.Helper()
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}

@@ -126,8 +126,8 @@ func (w *writer) shrink() {
 	}
 }
 
-// settle flushes the tables between two batches if it is time, and copies the log if that was asked.
-// If that fails the journal has what the tables lack, and a later flush tries again.
+// settle flushes the tables between two batches if it is time, and copies the log if that was
+// asked. If that fails the journal has what the tables lack, and a later flush tries again.
 func (w *writer) settle() {
 	c := &w.store.checkpoints
 	if w.stuck {
@@ -217,8 +217,8 @@ func (w *writer) gather(take func() int) {
 	}
 }
 
-// age flushes the tables when the oldest unflushed operation is FlushEvery old. Little is written then, so
-// the memory for frames goes back.
+// age flushes the tables when the oldest unflushed operation is FlushEvery old. Little is written
+// then, so the memory for frames goes back.
 func (w *writer) age() {
 	if w.stuck {
 		w.unflushed.timer.Reset(w.store.bounds.Retry)

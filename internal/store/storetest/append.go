@@ -249,7 +249,7 @@ var appendCases = []testCase{
 			_, _, err = d.Event(d.ctx, store.Of("stranger"), "", id)
 			d.code(err, grapnel.CodeNotFound, "Event of a stranger")
 		}
-		// They come in one batch, and as events of With.Tell or Change.Tell.
+		// They come in one batch, and as events of With.Operational or Change.Operational.
 		done := d.publish(incoming(of(acme, "c"), to(epA)), incoming(of(bolt, "c"), to(epX)), incoming(of(bolt, "c"), to(epX)))
 		for i, want := range []bool{false, false, true} {
 			d.same(done.Events[i].Duplicate, want, "duplicate in a batch")

@@ -31,7 +31,7 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 	return done, nil
 }
 
-// tell appends the events of a Tell.
+// tell appends operational events.
 func (m *model) tell(b *store.Batch) *store.Accepted {
 	if b == nil {
 		return nil
