@@ -34,7 +34,7 @@ func editRule(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := v.formPage("Rule "+r.Name, f, "Save", crumb{"Alerts", v.link("/alerts")}, crumb{r.Name, ""})
+	m := v.formPage("Rule "+r.Name, f, "Save", crumb{"Trouble", ""}, crumb{"Alerts", v.link("/alerts")}, crumb{r.Name, ""})
 	past, err := v.client.BacktestAlertRule(v.Context(), "", r.Name, client.NewBacktest{For: "28d"})
 	if err != nil {
 		return m, err

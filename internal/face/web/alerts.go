@@ -124,7 +124,7 @@ func alerts(v *visit) (alertsModel, error) {
 		if err != nil {
 			return m, err
 		}
-		m.Crumbs = []crumb{{"Alerts", v.link("/alerts")}, {name, ""}}
+		m.Crumbs = []crumb{{"Trouble", ""}, {"Alerts", v.link("/alerts")}, {name, ""}}
 	}
 	for i := range found.Data {
 		a := &found.Data[i]

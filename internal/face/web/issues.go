@@ -43,7 +43,7 @@ var issueViews = []struct{ name, state string }{
 func issues(v *visit) (issuesModel, error) {
 	q := v.URL.Query()
 	state, endpoint, cursor := cmp.Or(q.Get("state"), issueViews[0].state), q.Get("endpoint"), q.Get("cursor")
-	m := issuesModel{Crumbs: v.trail(v.history(), crumb{"Issues", ""})}
+	m := issuesModel{Crumbs: []crumb{{"Trouble", ""}, {"Issues", ""}}}
 	for _, view := range issueViews {
 		at := v.link("/issues" + withQuery("state", view.state, "endpoint", endpoint))
 		m.Views = append(m.Views, savedView{view.name, at, view.state == state})
@@ -166,7 +166,7 @@ func issuePage(v *visit) (issueModel, error) {
 	}
 	m := issueModel{Pill: issuePill(i), Name: name,
 		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
-		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
+		Crumbs: []crumb{{"Trouble", ""}, {"Issues", v.link("/issues")}, {i.ID, ""}}, Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	v.title = "Issue of " + m.Name
 	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
 	if i.State == "open" {
