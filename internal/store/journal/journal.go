@@ -48,6 +48,9 @@ const Header = 4 + 4 + 8 // length of the payload, checksum, number
 // block is the size in which the file grows: a page of the kernel's cache.
 const block = 4096
 
+// zeros are what a journal has where nothing was written yet.
+var zeros [block]byte
+
 // begin is where the first half begins. Before it is the head.
 const begin = block
 
@@ -246,7 +249,6 @@ func (j *Journal) grow(to int64) error {
 }
 
 func (j *Journal) zero(to int64) error {
-	var zeros [block]byte
 	for ; j.clean < to; j.clean += block {
 		if _, err := j.file.WriteAt(zeros[:], j.clean); err != nil {
 			return err

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -252,4 +253,18 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d frames up to number %d", n, last)
 		}
 	})
+}
+
+// TestAFrameIsFoundBehindZeros: no place behind space that was never written hides a frame.
+func TestAFrameIsFoundBehindZeros(t *testing.T) {
+	h := head{half: 1 << 20}
+	frame := framed([]byte("payload"))
+	binary.LittleEndian.PutUint32(frame, uint32(len("payload")))
+	binary.LittleEndian.PutUint64(frame[8:], 7)
+	binary.LittleEndian.PutUint32(frame[4:], h.sum(frame))
+	for gap := range 2*block + 100 {
+		if found := h.later(append(make([]byte, gap), frame...), 3); found != 7 {
+			t.Fatalf("behind %d zeros: %d", gap, found)
+		}
+	}
 }

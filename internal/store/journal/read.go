@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -164,7 +165,11 @@ func (h *head) frame(b []byte, above uint64) (number uint64, frame []byte) {
 // more than frames fit into the bytes.
 func (h *head) later(b []byte, above uint64) uint64 {
 	for ; len(b) > Header; b = b[1:] {
-		if n := binary.LittleEndian.Uint64(b[8:]); n <= above || n-above > uint64(2*h.half) {
+		n := binary.LittleEndian.Uint64(b[8:])
+		for n == 0 && bytes.HasPrefix(b, zeros[:]) { // space without frames: no frame has number 0
+			b = b[len(zeros)-Header:]
+		}
+		if n <= above || n-above > uint64(2*h.half) {
 			continue
 		}
 		if number, frame := h.frame(b, above); frame != nil {
