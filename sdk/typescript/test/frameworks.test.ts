@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { createServer, type Server } from "node:http";
+import { once } from "node:events";
+import { createServer, request, type Server } from "node:http";
 import { createRequire } from "node:module";
 import { connect, type AddressInfo } from "node:net";
 import { test } from "node:test";
@@ -40,11 +41,11 @@ async function serving(server: Server, run: (base: string) => Promise<void>): Pr
 }
 
 /** Sends half of a body and closes the connection. */
-async function leaves(base: string): Promise<void> {
+async function leaves(base: string, path = "/hooks"): Promise<void> {
   const { hostname, port } = new URL(base);
   const socket = connect(Number(port), hostname);
   await new Promise<void>((resolve) => {
-    socket.write(`POST /hooks HTTP/1.1\r\nhost: ${hostname}\r\ncontent-length: 100\r\n\r\nhalf`, () => setTimeout(resolve, 50));
+    socket.write(`POST ${path} HTTP/1.1\r\nhost: ${hostname}\r\ncontent-length: 100\r\n\r\nhalf`, () => setTimeout(resolve, 50));
   });
   socket.destroy();
 }
@@ -80,6 +81,49 @@ async function saysWayOut(t: { mock: any }, answer: () => Promise<Response>, way
 }
 
 test("node:http", () => serving(createServer(nodeHandler(hooks())), receives));
+
+test("node:http: headers come as they were sent", async () => {
+  let headers: Headers | undefined;
+  const receiver = createReceiver({ source: { name: "acme", secrets: [secret] }, store: memoryStore({ test: true }) });
+  const handler = nodeHandler(receiver.claim((d) => void (headers = d.headers)));
+  await serving(createServer(handler), async (base) => {
+    const post = (more: Record<string, string | string[]>) =>
+      new Promise<string>((resolve, reject) => {
+        const sent = request(`${base}/hooks`, { method: "POST", headers: { ...signed("e1").headers, ...more } }, (answer) => {
+          answer.resume();
+          resolve(`${answer.statusCode} ${answer.headers["webhook-outcome"]}`);
+        });
+        sent.once("error", reject).end(body);
+      });
+    // Receivers that take the first of two ids, or the last, disagree about the event.
+    assert.equal(await post({ "webhook-id": ["e1", "e2"] }), "400 malformed");
+    assert.equal(await post({ "X-Shop": "a", "x-many": ["1", "2"] }), "200 processed");
+  });
+  assert.ok(headers instanceof Headers);
+  assert.deepEqual([headers.get("x-shop"), headers.get("X-Many"), headers.get("webhook-id")], ["a", "1, 2", "e1"]);
+});
+
+test("node:http: a body that is too large is answered before its end, and one that never comes is given up", async () => {
+  const handler = nodeHandler(hooks());
+  const ends: string[] = [];
+  const server = createServer(async (req, res) => {
+    if (req.url === "/late") await new Promise((resolve) => req.once("close", resolve)); // as behind a middleware that takes its time
+    if (req.url === "/cut") setTimeout(() => req.destroy(), 20); // closes without an error
+    await handler(req, res);
+    ends.push(req.url + (req.isPaused() ? " pauses" : " ends"));
+  });
+  await serving(server, async (base) => {
+    const { hostname, port } = new URL(base);
+    const socket = connect(Number(port), hostname);
+    socket.write(`POST /hooks HTTP/1.1\r\nhost: ${hostname}\r\ncontent-length: 100000\r\n\r\n${"x".repeat(1001)}`);
+    const [answer] = await once(socket, "data");
+    assert.match(String(answer), /^HTTP\/1\.1 413 /);
+    await once(socket, "close");
+    for (const path of ["/hooks", "/late", "/cut"]) await leaves(base, path);
+    while (ends.length < 4) await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.deepEqual(ends.sort(), ["/cut ends", "/hooks ends", "/hooks pauses", "/late ends"]);
+  });
+});
 
 for (const [name, express] of [
   ["express 5", express5],
@@ -136,6 +180,7 @@ test("fastify", async () => {
     await receives(base);
     const other = await fetch(`${base}/other`, { method: "POST", body: '{"a":1}', headers: { "content-type": "application/json" } });
     assert.deepEqual(await other.json(), { a: 1 });
+    await assert.rejects(app.inject({ method: "POST", url: "/hooks", payload: body, simulate: { error: true, end: false, split: false, close: false } }), /destroyed/);
   } finally {
     app.server.closeAllConnections();
     await app.close();

@@ -123,6 +123,24 @@ export async function claims(t: TestContext, world: World, letters: boolean): Pr
     assert.equal(await send(slow, "e1", undefined, now), "200 duplicate");
   });
 
+  await t.test("claim: the signal is there when it is asked for, also after the time", async () => {
+    const { promise, resolve } = deferred();
+    const reasons: string[] = [];
+    const hooks = receiver(world, { timeout: 0.03 }).claim(async (d) => {
+      assert.equal(d.signal.aborted, false);
+      await promise;
+      reasons.push(d.signal.reason.name);
+    });
+    const unread = receiver(world, { timeout: 0.03 }).claim(async (d) => {
+      await promise;
+      reasons.push(d.signal.reason.name);
+    });
+    assert.deepEqual([await send(hooks, "e1"), await send(unread, "e1")], ["503 retryable", "503 retryable"]);
+    resolve();
+    while (reasons.length < 2) await new Promise((r) => setTimeout(r, 1));
+    assert.deepEqual(reasons, ["TimeoutError", "TimeoutError"]);
+  });
+
   await t.test("claim: a handler that takes too long is answered, and its late end counts", async () => {
     const { promise, resolve } = deferred();
     let signal: AbortSignal | undefined;
@@ -137,5 +155,7 @@ export async function claims(t: TestContext, world: World, letters: boolean): Pr
     let answer;
     while ((answer = await send(hooks, "e1")) === "503 in_progress");
     assert.match(answer, /200 (processed|duplicate)/);
+    // The lease of a handler that never ends is renewed no more: its timer would keep this process alive.
+    assert.equal(await send(receiver(world, { timeout: 0.03 }).claim(() => new Promise(() => {})), "e1"), "503 retryable");
   });
 }

@@ -1,8 +1,8 @@
 // The mode transaction on a store.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { permanent } from "grapnel/receive";
-import { deferred, ledger, pay, receiver, send } from "./senders.js";
+import { parked, permanent } from "grapnel/receive";
+import { deferred, ledger, pay, receiver, send, sources } from "./senders.js";
 import type { World } from "./worlds.js";
 
 export async function transacts(t: TestContext, world: World): Promise<void> {
@@ -81,5 +81,15 @@ export async function transacts(t: TestContext, world: World): Promise<void> {
     resolve();
     assert.equal(await first, "200 processed");
     assert.equal(await ledger(world, "t6"), 1);
+  });
+
+  await t.test("transaction: parked commits, and says so", async () => {
+    const hooks = receiver(world).transaction(async (d, tx) => {
+      await pay(tx, d);
+      throw parked();
+    });
+    assert.equal(await send(hooks, "t8"), "202 parked");
+    assert.deepEqual([await ledger(world, "t8"), (await world.store.look(`source-${sources}`, "t8"))?.outcome], [1, "parked"]);
+    assert.equal(await send(hooks, "t8"), "200 duplicate");
   });
 }

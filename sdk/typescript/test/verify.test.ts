@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { canonical, idempotencyKey, Refused, Verifier, type Source } from "grapnel/receive";
 import { createHash } from "node:crypto";
 import { schemes, type Scheme } from "../dist/receive/schemes.js";
+import { RawHeaders, type HeaderValues } from "../dist/receive/source.js";
 import { bytes, cases } from "./conformance.js";
 
 /** A source as a case describes it. */
@@ -13,15 +14,21 @@ function source(given: any, more: Partial<Source> = {}): Source {
   return { name: "acme", scheme: given.scheme, secrets: given.secrets ?? [], publicUrl: given.public_url, ...settings, ...more };
 }
 
+/** The headers of a case as servers have them: a Headers, and the list of node:http with names in a sender's spelling. */
+const forms: Record<string, (headers: [string, string][]) => HeaderValues> = {
+  "Headers": (headers) => new Headers(headers),
+  "node:http": (headers) => new RawHeaders(headers.flatMap(([name, value]) => [name.toUpperCase(), value])),
+};
+
 for (const file of ["signatures.json", "providers.json"]) {
   test(file, async (t) => {
-    for (const { name, given, want } of cases(file)) {
-      await t.test(name, () => {
+    for (const { name, given, want } of cases(file)) for (const form in forms) {
+      await t.test(`${name}: ${form}`, () => {
         const body = bytes(given);
         const request = {
           method: given.method ?? "POST",
           url: given.url ?? "https://hooks.example.com/",
-          headers: new Headers(given.headers),
+          headers: forms[form]!([...new Headers(given.headers)]),
           body,
         };
         let got: { outcome: string; id?: string };

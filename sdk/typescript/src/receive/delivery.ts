@@ -1,7 +1,6 @@
 import { bigints, parseJSON, utf8 } from "./json.js";
 import { idempotencyKey } from "./secrets.js";
-
-const never = new AbortController().signal;
+import type { HeaderValues } from "./source.js";
 
 /** One verified request, as its handler gets it. */
 export class Delivery {
@@ -9,16 +8,17 @@ export class Delivery {
   generation = 0;
   /** How many deliveries of the key were tried, this one included. */
   attempt = 0;
-  /** Aborts when the handler's time is over, or when another worker took the claim over. */
-  signal: AbortSignal = never;
   private kind?: string;
+  private all?: Headers;
+  private ends?: AbortController;
+  private reason?: Error;
 
   constructor(
     readonly source: string,
     /** The event's id, the same on each of its deliveries. */
     readonly id: string,
     private readonly typeOf: () => string,
-    readonly headers: Headers,
+    private readonly given: HeaderValues,
     /** The body exactly as it came. */
     readonly body: Uint8Array,
     /** An operator replays a dead letter. */
@@ -26,6 +26,30 @@ export class Delivery {
     /** Headers whose value is a secret: they are never stored. */
     readonly secretHeaders: readonly string[] = [],
   ) {}
+
+  get headers(): Headers {
+    return (this.all ??= this.given instanceof Headers ? this.given : new Headers([...this.given]));
+  }
+
+  /** Aborts when the handler's time is over, or when another worker took the claim over. It is made when it is asked for. */
+  get signal(): AbortSignal {
+    if (!this.ends) {
+      this.ends = new AbortController();
+      if (this.reason) this.ends.abort(this.reason);
+    }
+    return this.ends.signal;
+  }
+
+  /** @internal Aborts the signal. */
+  end(reason: Error): void {
+    this.reason = reason;
+    this.ends?.abort(reason);
+  }
+
+  /** @internal Whether it is the reason for which the signal was aborted. */
+  endedBy(error: unknown): boolean {
+    return this.reason !== undefined && error === this.reason;
+  }
 
   /** The sender's name for the kind of event; empty if it is not known. It is read from the body when it is asked for. */
   get type(): string {

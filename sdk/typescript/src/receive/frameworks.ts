@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { bodyIsGone, type Answer } from "./outcomes.js";
 import type { Hooks } from "./receiver.js";
+import { RawHeaders } from "./source.js";
 
 type NodeRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
 
@@ -22,39 +23,41 @@ export function nodeHandler(hooks: Hooks): (req: IncomingMessage, res: ServerRes
   };
 }
 
-/** undefined: the sender left before its body was whole. A rejection here would end the process, since node:http awaits no handler. */
+/** undefined: the sender left before its body was whole. */
 async function respond(hooks: Hooks, req: NodeRequest): Promise<Answer | undefined> {
-  let body: Uint8Array | undefined;
-  try {
-    body = await rawBody(req, hooks.maxBody);
-  } catch {
-    return undefined;
-  }
-  if (!body)
+  const body = await rawBody(req, hooks.maxBody);
+  if (body === "left") return undefined;
+  if (body === "parsed")
     return bodyIsGone(
       "A parser has read the body, and the signature covers its bytes. Register the receiver before app.use(express.json()), " +
         "for example with expressHooks(app, path, hooks), or give its route express.raw({ type: () => true }); in Nest set rawBody: true.",
     );
-  const headers = new Headers();
-  for (let i = 0; i < req.rawHeaders.length; i += 2) headers.append(req.rawHeaders[i]!, req.rawHeaders[i + 1]!);
   const scheme = "encrypted" in req.socket ? "https" : "http";
   const url = `${scheme}://${req.headers.host ?? "localhost"}${req.originalUrl ?? req.url ?? "/"}`;
-  return hooks.handle({ method: req.method ?? "POST", url, headers, body });
+  return hooks.handle({ method: req.method ?? "POST", url, headers: new RawHeaders(req.rawHeaders), body });
 }
 
-/** The bytes of a body, up to the limit and one more chunk; undefined if a parser has read them. */
-async function rawBody(req: NodeRequest, limit: number): Promise<Uint8Array | undefined> {
+/** The bytes of a body, up to the limit and one more chunk; `parsed` if a parser has read them, `left` if the sender closed the connection
+ * before it had sent them all. It is never rejected: node:http awaits no handler, so a rejection would end the process. */
+function rawBody(req: NodeRequest, limit: number): Uint8Array | "parsed" | "left" | Promise<Uint8Array | "left"> {
   if (req.rawBody instanceof Uint8Array) return req.rawBody; // Nest
   if (req.body instanceof Uint8Array) return req.body; // express.raw
-  if (req.readableDidRead || req.readableEnded) return undefined;
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > limit) break;
-  }
-  return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+  if (req.readableDidRead || req.readableEnded) return "parsed";
+  if (req.destroyed) return "left";
+  return new Promise((resolve) => {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const whole = () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    const left = () => resolve("left"); // of no effect after `whole`: each request ends with "close"
+    const next = (chunk: Uint8Array) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size <= limit) return;
+      req.off("data", next).pause();
+      whole();
+    };
+    req.on("data", next).once("end", whole).once("error", left).once("close", left);
+  });
 }
 
 /** An app or router of Express 4 or 5. */

@@ -133,7 +133,7 @@ export class Inbox {
       if (e instanceof LostClaim)
         return kit.log("the request was lost; the handler took longer than its lease", { source: r.source, id: r.key });
       // The handler has not ended: nobody else may run it until its lease passes.
-      if (e === d.signal.reason) return kit.log("the handler took too long", { source: r.source, id: r.key });
+      if (d.endedBy(e)) return kit.log("the handler took too long", { source: r.source, id: r.key });
       error = e;
     }
     const now = kit.now();

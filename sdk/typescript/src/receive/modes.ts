@@ -48,9 +48,16 @@ export type Mode = (d: Delivery) => Promise<Result>;
 /** A bid for the key of a delivery, with a new owner and the times of now. */
 export function bidFor(kit: Kit, d: Delivery): Bid {
   const now = kit.now();
-  const owner = crypto.randomUUID();
-  const times = { now, leaseUntil: now + kit.timeout + margin, keepUntil: now + kit.window };
-  return { source: d.source, key: d.id, owner, bodyHash: sha256(d.body), replay: d.replayed, ...times };
+  return {
+    source: d.source,
+    key: d.id,
+    owner: crypto.randomUUID(),
+    bodyHash: sha256(d.body),
+    now,
+    leaseUntil: now + kit.timeout + margin,
+    keepUntil: now + kit.window,
+    replay: d.replayed,
+  };
 }
 
 /** The handler runs between a claim with a lease and its end: for effects outside of the store's database. */
@@ -80,7 +87,7 @@ export const claimMode =
       );
     } catch (e) {
       if (e instanceof LostClaim) return lost(kit, d, e);
-      if (e === d.signal.reason) {
+      if (d.endedBy(e)) {
         // The handler has not ended: its claim stays until its lease passes, or until it ends.
         const late = running.then(
           () => undefined,
@@ -194,41 +201,47 @@ function exhausted(kit: Kit, d: Delivery): void {
 
 /**
  * Runs a handler, awaits it for at most its time, and renews its lease meanwhile. What it throws for these two is also the signal's
- * reason. The handler begins after the delivery has its signal.
+ * reason.
  */
-export async function limited(
+export function limited(
   kit: Kit,
   d: Delivery,
   run: () => Promise<unknown>,
   renew?: (now: number, until: number) => Promise<boolean>,
 ): Promise<void> {
-  const ends = new AbortController();
-  d.signal = ends.signal;
   const lease = kit.timeout + margin;
-  let over: NodeJS.Timeout | undefined;
-  let renewal: NodeJS.Timeout | undefined;
-  try {
-    await new Promise<unknown>((resolve, reject) => {
-      const end = (reason: Error) => {
-        ends.abort(reason);
-        reject(reason);
-      };
-      over = setTimeout(() => end(new DOMException("the handler took too long", "TimeoutError")), kit.timeout);
-      if (renew)
-        renewal = setInterval(() => {
-          const now = kit.now();
-          // A store that does not answer has not taken the claim away: the next renewal may succeed.
-          renew(now, now + lease).then(
-            (owned) => owned || end(new LostClaim()),
-            () => {},
-          );
-        }, lease / 3);
-      run().then(resolve, reject);
-    });
-  } finally {
-    clearTimeout(over);
-    clearInterval(renewal);
-  }
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(over);
+      clearInterval(renewal);
+    };
+    const end = (reason: Error) => {
+      stop();
+      d.end(reason);
+      reject(reason);
+    };
+    const over = setTimeout(() => end(new DOMException("the handler took too long", "TimeoutError")), kit.timeout);
+    const renewal =
+      renew &&
+      setInterval(() => {
+        const now = kit.now();
+        // A store that does not answer has not taken the claim away: the next renewal may succeed.
+        renew(now, now + lease).then(
+          (owned) => owned || end(new LostClaim()),
+          () => {},
+        );
+      }, lease / 3);
+    run().then(
+      () => {
+        stop();
+        resolve();
+      },
+      (error: unknown) => {
+        stop();
+        reject(error);
+      },
+    );
+  });
 }
 
 function kindOf(kit: Kit, error: unknown): ErrorClass {

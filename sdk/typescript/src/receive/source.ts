@@ -36,8 +36,40 @@ export interface Source {
 export interface Incoming {
   method: string;
   url: string;
-  headers: Headers;
+  headers: HeaderValues;
   body: Uint8Array;
+}
+
+/** What a request's headers are read by; `Headers` has it. */
+export interface HeaderValues extends Iterable<[string, string]> {
+  get(name: string): string | null;
+  has(name: string): boolean;
+}
+
+/** Names and values in turns, as node:http has them. A request is verified by three or four of its headers; to make a `Headers` of all
+ * costs more than to look for these. */
+export class RawHeaders implements HeaderValues {
+  constructor(private readonly list: readonly string[]) {}
+
+  /** The value; values of one name are joined as `Headers` joins them. */
+  get(name: string): string | null {
+    const { list } = this;
+    const lower = name.toLowerCase();
+    let found: string | null = null;
+    for (let i = 0; i < list.length; i += 2) {
+      const own = list[i]!;
+      if (own.length === lower.length && own.toLowerCase() === lower) found = found === null ? list[i + 1]! : `${found}, ${list[i + 1]}`;
+    }
+    return found;
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== null;
+  }
+
+  *[Symbol.iterator](): Iterator<[string, string]> {
+    for (let i = 0; i < this.list.length; i += 2) yield [this.list[i]!, this.list[i + 1]!];
+  }
 }
 
 export interface Verified {

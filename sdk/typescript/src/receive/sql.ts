@@ -108,7 +108,8 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
       const outcome = await run(store, claim);
       if (outcome !== likely)
         await store.rows("update webhook_claim set outcome = $3 where source = $1 and key = $2", b.source, b.key, outcome);
-      return { ...claim, outcome };
+      claim.outcome = outcome;
+      return claim;
     };
     return this.driver.begin(wait, begun, !waits);
   }
