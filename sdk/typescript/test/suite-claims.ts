@@ -123,6 +123,18 @@ export async function claims(t: TestContext, world: World, letters: boolean): Pr
     assert.equal(await send(slow, "e1", undefined, now), "200 duplicate");
   });
 
+  await t.test("claim: a handler that throws nothing has failed", async () => {
+    let runs = 0;
+    const hooks = receiver(world, { timeout: 0.03, wait: 0.01 }).claim((d) => {
+      if (runs++ === 0) return d.id === "late" ? new Promise((_, reject) => setTimeout(reject, 60)) : Promise.reject();
+    });
+    assert.deepEqual([await send(hooks, "e1"), await send(hooks, "e1"), runs], ["503 retryable", "200 processed", 2]);
+    runs = 0;
+    assert.equal(await send(hooks, "late"), "503 retryable");
+    while ((await send(hooks, "late")).startsWith("503"));
+    assert.equal(runs, 2); // its late end was a failure
+  });
+
   await t.test("claim: the signal is there when it is asked for, also after the time", async () => {
     const { promise, resolve } = deferred();
     const reasons: string[] = [];

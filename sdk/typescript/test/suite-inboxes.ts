@@ -78,6 +78,17 @@ export async function inboxes(t: TestContext, world: World): Promise<void> {
     assert.equal((await world.store.letters(`source-${sources}`)).length, 1);
   });
 
+  await t.test("inbox: a handler that throws nothing has failed", async () => {
+    let now = Date.now();
+    let runs = 0;
+    const inbox = receiver(world, { now: () => now }).inbox(() => (runs++ === 0 ? Promise.reject() : undefined));
+    await send(inbox.hooks, "i1", undefined, now);
+    while (await inbox.step());
+    now += 1001;
+    while (await inbox.step());
+    assert.equal(runs, 2);
+  });
+
   await t.test("inbox: workers stop at the signal", async () => {
     const stop = new AbortController();
     const { promise, resolve } = deferred();

@@ -92,4 +92,14 @@ export async function transacts(t: TestContext, world: World): Promise<void> {
     assert.deepEqual([await ledger(world, "t8"), (await world.store.look(`source-${sources}`, "t8"))?.outcome], [1, "parked"]);
     assert.equal(await send(hooks, "t8"), "200 duplicate");
   });
+
+  await t.test("transaction: a handler that throws nothing has failed", async () => {
+    let failures = 1;
+    const hooks = receiver(world).transaction(async (d, tx) => {
+      await pay(tx, d);
+      if (failures-- > 0) throw undefined;
+    });
+    assert.deepEqual([await send(hooks, "t7"), await send(hooks, "t7")], ["503 retryable", "200 processed"]);
+    assert.equal(await ledger(world, "t7"), 1);
+  });
 }

@@ -89,10 +89,7 @@ export const claimMode =
       if (e instanceof LostClaim) return lost(kit, d, e);
       if (d.endedBy(e)) {
         // The handler has not ended: its claim stays until its lease passes, or until it ends.
-        const late = running.then(
-          () => undefined,
-          (error: unknown) => error,
-        );
+        const late = running.then(() => undefined, thrown);
         void late
           .then((error) => finish(kit, d, bid, error))
           .catch((error: unknown) => kit.log("a late end was not stored", { id: d.id, error }));
@@ -238,11 +235,14 @@ export function limited(
       },
       (error: unknown) => {
         stop();
-        reject(error);
+        reject(thrown(error));
       },
     );
   });
 }
+
+/** An error for `reject()` and `throw undefined`: without one a failure would be taken for success. */
+const thrown = (error: unknown) => error ?? new Error("the handler failed without an error");
 
 function kindOf(kit: Kit, error: unknown): ErrorClass {
   return classify(error, kit.classify);
