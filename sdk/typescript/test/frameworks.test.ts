@@ -243,6 +243,17 @@ test("nest", async (t) => {
   );
 });
 
+test("a Web Request is read no further than its limit", async () => {
+  let pulled = 0;
+  const pull = (c: ReadableStreamDefaultController) => {
+    pulled++;
+    c.enqueue(new Uint8Array(300));
+  };
+  const init = { method: "POST", body: new ReadableStream({ pull }), duplex: "half", headers: signed("e1").headers };
+  const answer = await hooks()(new Request("http://localhost/hooks", init as RequestInit));
+  assert.deepEqual([answer.status, pulled < 8], [413, true]);
+});
+
 test("hono, and every server of Web Requests", async (t) => {
   const app = new Hono();
   const receive = hooks();

@@ -1,12 +1,12 @@
-// SQLite through better-sqlite3 or node:sqlite.
+// SQLite through better-sqlite3, node:sqlite or bun:sqlite.
 import { SqlStore, type Driver } from "./sql.js";
 import { LockTimeout, type Queryable } from "./store.js";
 
-/** A prepared statement, as better-sqlite3 and node:sqlite have it. */
+/** A prepared statement, as these three have it. */
 interface Statement {
   all(...values: any[]): unknown[];
   run(...values: any[]): { changes: number | bigint };
-  /** better-sqlite3: it returns rows. */
+  /** better-sqlite3, bun:sqlite: it returns rows. */
   readonly reader?: boolean;
   /** node:sqlite: its columns. */
   columns?(): unknown[];

@@ -1,0 +1,4 @@
+import { hooks } from "../../../hooks.mjs";
+
+export const runtime = "nodejs";
+export const POST = hooks;
