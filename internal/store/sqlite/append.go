@@ -43,7 +43,7 @@ func (o *appending) grows() bool { return true }
 
 func (o *appending) apply(t *tx) error {
 	o.done = store.Accepted{}
-	then, err := t.recall(o.once)
+	then, err := recall(t, o.once)
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
@@ -54,7 +54,7 @@ func (o *appending) apply(t *tx) error {
 	if err := o.batch.accept(t, &o.done); err != nil {
 		return err
 	}
-	o.made, err = t.remember(o.once, o.done)
+	o.made, err = remember(t, o.once, o.done)
 	return err
 }
 
@@ -101,7 +101,7 @@ func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
 func (b *batch) accept(t *tx, done *store.Accepted) (err error) {
 	done.Events = make([]store.Placed, len(b.events))
 	for i := range b.events {
-		if done.Events[i], err = t.enter(&b.events[i], done); err != nil {
+		if done.Events[i], err = enter(t, &b.events[i], done); err != nil {
 			return err
 		}
 	}
@@ -118,17 +118,17 @@ func (b *batch) told(t *tx) (*store.Accepted, error) {
 }
 
 // enter commits one event, and appends its new heads to done.
-func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
-	again, before, err := t.recognize(e)
+func enter(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
+	again, before, err := recognize(t, e)
 	if err == nil && again == nil {
-		again, err = t.meet(e)
+		again, err = meet(t, e)
 	}
 	if err != nil {
 		return store.Placed{}, err
 	}
 	if again != nil {
 		if again.Duplicate {
-			err = t.publishedAgain(e)
+			err = publishedAgain(t, e)
 		}
 		return *again, err
 	}
@@ -156,7 +156,7 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 	t.knownIDs.add(e.Tenant, e.ID, at)
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
-	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
+	if err := errors.Join(noteAccepted(t, at, seq), t.cameIn(e.Source, seq)); err != nil {
 		return store.Placed{}, err
 	}
 	for i, target := range e.targets {
@@ -168,11 +168,11 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 		}
 		if target.Drop != "" {
 			// A dropped delivery has no position, so that the positions of its lane have no gaps.
-			if err = t.make(d); err == nil {
-				err = t.archive(d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
+			if err = sumMade(t, d); err == nil {
+				err = archive(t, d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
 			}
 		} else {
-			err = t.wait(d, target.Ordered, e.Key, target.Delay)
+			err = wait(t, d, target.Ordered, e.Key, target.Delay)
 		}
 		if err != nil {
 			return store.Placed{}, err
@@ -182,7 +182,7 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 		}
 	}
 	placed := store.Placed{Seq: seq, ID: e.ID, AcceptedAt: codec.Moment(at), Deliveries: len(e.targets)}
-	return placed, t.learn(e.known, placed, before)
+	return placed, learn(t, e.known, placed, before)
 }
 
 // metQuery begins with the id, because a tenant may have many kinds (CROSS JOIN keeps the order).
@@ -190,7 +190,7 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 	FROM event e CROSS JOIN kind k ON k.number = e.kind WHERE e.id = ? AND k.tenant = ?`
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
-func (t *tx) meet(e *incoming) (*store.Placed, error) {
+func meet(t *tx, e *incoming) (*store.Placed, error) {
 	if !t.knownIDs.mayHave(e.Tenant, e.ID) {
 		return nil, nil
 	}
@@ -212,24 +212,24 @@ func (t *tx) meet(e *incoming) (*store.Placed, error) {
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
 // delay applies to a head only.
-func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error {
+func wait(t *tx, d *place, ordered bool, key string, delay time.Duration) error {
 	first := true
 	if ordered && key != "" {
 		var err error
-		if first, err = t.join(d, key); err != nil {
+		if first, err = joinLane(t, d, key); err != nil {
 			return err
 		}
 	}
 	d.Enter(first, delay)
-	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
+	if err := errors.Join(sumMade(t, d), sumQueued(t, d, 1)); err != nil {
 		return err
 	}
 	t.pending.add(d)
 	return nil
 }
 
-// join takes the next position in a lane, and says whether no pending delivery is before it.
-func (t *tx) join(d *place, key string) (first bool, err error) {
+// joinLane takes the next position in a lane, and says whether no pending delivery is before it.
+func joinLane(t *tx, d *place, key string) (first bool, err error) {
 	l, err := t.lane(laneOf{d.target, key})
 	if err != nil {
 		return false, err

@@ -48,7 +48,7 @@ func (s *Store) sweepBlocks(ctx context.Context) (swept bool, err error) {
 		}
 		for len(empty) > 0 {
 			some := empty[:min(len(empty), s.bounds.Cleared)]
-			if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.dropNotes(n.drop, some) }}); err != nil {
+			if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return dropNotes(t, n.drop, some) }}); err != nil {
 				return swept, err
 			}
 			swept, empty = true, empty[len(some):]
@@ -83,7 +83,7 @@ func (n *blockNotes) empty(r *sqlite3.Conn, at *blockNote, limit int) (empty []b
 
 // dropNotes removes rows whose blocks are still empty. If one of these blocks gets a row later, as
 // when a delivery of long ago ends, its note is written again.
-func (t *tx) dropNotes(query string, notes []blockNote) error {
+func dropNotes(t *tx, query string, notes []blockNote) error {
 	t.outcomes.forget()
 	clear(t.names.blocks)
 	for _, n := range notes {

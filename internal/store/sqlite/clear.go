@@ -33,7 +33,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	return s.inParts(limit, func(most int) (n int, err error) {
 		gone := 0
 		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			n, gone, err = t.clear(codec.Micros(c.Audit), over, most)
+			n, gone, err = clearReplays(t, codec.Micros(c.Audit), over, most)
 			return err
 		}})
 		if err == nil {
@@ -77,11 +77,11 @@ func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 	return numbers, err
 }
 
-// clear removes audit entries from before a time and replays with their items, in all a number of
+// clearReplays removes audit entries from before a time and replays with their items, in all a number of
 // rows at most. gone is how many replays at the beginning of the list are removed. A finished
 // replay stays finished, and nothing else removes it, so no condition has to be checked again. Once
 // it is removed its number may be given to another replay.
-func (t *tx) clear(before int64, replays []int64, most int) (removed, gone int, err error) {
+func clearReplays(t *tx, before int64, replays []int64, most int) (removed, gone int, err error) {
 	remove := func(sql string, values ...int64) error {
 		n, err := t.changes(t.conn.Query(sql).Ints(values...))
 		removed += n

@@ -55,8 +55,8 @@ func (o *objects) all(kind int) []text {
 	return texts
 }
 
-// object is the state of an object. Columns that the table of its kind does not have are zeros.
-func (t *tx) object(kind objectKind, id string) (decide.Object, error) {
+// findObject is the state of an object. Columns that the table of its kind does not have are zeros.
+func findObject(t *tx, kind objectKind, id string) (decide.Object, error) {
 	return first(t.q.objects[kind].row.Text(id), nil, func(q *sqlite3.Stmt) (decide.Object, error) {
 		return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
 	})
@@ -76,7 +76,7 @@ func (o *putting) grows() bool { return !o.full }
 
 func (o *putting) apply(t *tx) error {
 	o.done = store.Put{}
-	then, err := t.recall(o.with.Once)
+	then, err := recall(t, o.with.Once)
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
@@ -90,7 +90,7 @@ func (o *putting) apply(t *tx) error {
 	}
 	told, err := o.tell.told(t)
 	if err == nil {
-		err = t.note(o.with.Audit)
+		err = writeAudit(t, o.with.Audit)
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (o *putting) apply(t *tx) error {
 		t.version++
 	}
 	o.done = store.Put{Revision: revision, Version: t.version, Operational: told}
-	_, err = t.remember(o.with.Once, o.done)
+	_, err = remember(t, o.with.Once, o.done)
 	return err
 }
 
@@ -120,7 +120,7 @@ func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error)
 			return err
 		}
 		t.version++
-		return t.note(with.Audit)
+		return writeAudit(t, with.Audit)
 	}})
 }
 
@@ -137,14 +137,14 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 // RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
-		at, err := t.object(endpoints, id)
+		at, err := findObject(t, endpoints, id)
 		if err == nil {
 			err = at.Leaves(false) // waits would give an unknown endpoint a number
 		}
 		if err != nil {
 			return err
 		}
-		waits, err := t.waits(id)
+		waits, err := hasPending(t, id)
 		if err == nil {
 			err = at.Leaves(waits)
 		}
@@ -155,9 +155,9 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	})
 }
 
-// waits says whether an endpoint has pending deliveries. It adds this transaction's changes to the
+// hasPending says whether an endpoint has pending deliveries. It adds this transaction's changes to the
 // count in the database.
-func (t *tx) waits(endpoint string) (bool, error) {
+func hasPending(t *tx, endpoint string) (bool, error) {
 	target, err := t.target(endpoint)
 	if err != nil {
 		return false, err
@@ -185,7 +185,7 @@ func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.S
 	}
 	return s.put(ctx, with, func(t *tx) (revision int64, err error) {
 		q, of := &t.q.objects[kind], &objectKinds[kind]
-		at, err := t.object(kind, is.ID)
+		at, err := findObject(t, kind, is.ID)
 		if err == nil {
 			err = at.Writable(scope, is.Tenant, of.what)
 		}
@@ -214,8 +214,8 @@ func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.S
 }
 
 // dropObject deletes an object.
-func (t *tx) dropObject(scope store.Scope, kind objectKind, id string) error {
-	at, err := t.object(kind, id)
+func dropObject(t *tx, scope store.Scope, kind objectKind, id string) error {
+	at, err := findObject(t, kind, id)
 	if err == nil {
 		err = at.Removable(scope, objectKinds[kind].what)
 	}
@@ -237,7 +237,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 
 // DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, t.dropObject(scope, sources, id) })
+	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, dropObject(t, scope, sources, id) })
 }
 
 // PutEventType gives a new event type revision 1.
@@ -247,7 +247,7 @@ func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.
 
 // DeleteEventType deletes an event type with all its versions.
 func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, eventTypes, id) })
+	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, eventTypes, id) })
 }
 
 // PutPolicy counts revisions but does not require one.
@@ -257,7 +257,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, policies, id) })
+	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, policies, id) })
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
@@ -267,7 +267,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 
 // DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, keys, id) })
+	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, keys, id) })
 }
 
 // PutAccess returns revision 0, as PutKey does.
@@ -277,7 +277,7 @@ func (s *Store) PutAccess(ctx context.Context, scope store.Scope, r grapnel.Acce
 
 // DeleteAccess deletes an access record.
 func (s *Store) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, accessRecords, id) })
+	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, accessRecords, id) })
 }
 
 // Version returns what Config would return as version and newest.

@@ -129,7 +129,7 @@ func (s *Store) moveAll(entries map[knownKey]int64) bool {
 		if some[len(some)-1] == sorted[len(sorted)-1] {
 			part.below, done = math.MaxInt64, last
 		}
-		o := &change{do: func(t *tx) error { return t.moveKnown(some, part, before, done) }}
+		o := &change{do: func(t *tx) error { return moveKnown(t, some, part, before, done) }}
 		if !s.untilDone(func() error { return s.write(context.Background(), o) }) {
 			return false
 		}
@@ -185,7 +185,7 @@ func (s *Store) staleKnown(last int64) (int64, error) {
 // moveKnown adds some entries to a part of the index, the prefixes in a window, and removes those
 // of events before one there; 0: none. With the last of all entries comes the newest of their
 // events.
-func (t *tx) moveKnown(entries []knownEntry, part window, before, last int64) error {
+func moveKnown(t *tx, entries []knownEntry, part window, before, last int64) error {
 	for _, e := range entries {
 		if err := t.q.addKnownKey.Int(e.prefix).Int(e.seq).Run(); err != nil {
 			return err

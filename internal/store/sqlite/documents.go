@@ -29,7 +29,7 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 		return o.done, err
 	}
 	return s.putting(ctx, &putting{with: with, keep: true, full: !stores(writes),
-		do: func(t *tx) (int64, error) { return t.putDocuments(writes) }})
+		do: func(t *tx) (int64, error) { return putDocuments(t, writes) }})
 }
 
 // documenting is the operation of PutDocuments.
@@ -47,15 +47,15 @@ func stores(writes []store.DocumentWrite) bool {
 }
 
 func (o *documenting) apply(t *tx) error {
-	revision, err := t.putDocuments(o.writes)
+	revision, err := putDocuments(t, o.writes)
 	o.done = store.Put{Revision: revision, Version: t.version}
 	if err == nil {
-		err = t.note(o.audit)
+		err = writeAudit(t, o.audit)
 	}
 	return err
 }
 
-func (t *tx) putDocuments(writes []store.DocumentWrite) (revision int64, err error) {
+func putDocuments(t *tx, writes []store.DocumentWrite) (revision int64, err error) {
 	for i := range writes {
 		w := &writes[i]
 		is, err := integer(t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID))

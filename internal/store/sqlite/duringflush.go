@@ -89,14 +89,14 @@ func (t *tx) light(o operation) bool {
 		return false
 	}
 	for i := range a.batch.events {
-		if !t.lightEvent(&a.batch.events[i], t.events.last+int64(i)+1) {
+		if !lightEvent(t, &a.batch.events[i], t.events.last+int64(i)+1) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *tx) lightEvent(e *incoming, seq int64) bool {
+func lightEvent(t *tx, e *incoming, seq int64) bool {
 	tenant := t.names.tenants[e.Tenant]
 	if tenant == 0 || t.names.kinds[kind{e.Tenant, e.Type, e.Source}] == 0 || e.known != nil || e.Source != "" ||
 		t.knownIDs.mayHave(e.Tenant, e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {

@@ -28,7 +28,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 		}
 		n := 0
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			n, err = t.end(found, e)
+			n, err = endAll(t, found, e)
 			return err
 		}}); err != nil {
 			return ended, err
@@ -39,8 +39,8 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 	return ended, nil
 }
 
-// end ends those deliveries that are still pending, and counts them.
-func (t *tx) end(deliveries []int64, e store.Ending) (n int, err error) {
+// endAll ends those deliveries that are still pending, and counts them.
+func endAll(t *tx, deliveries []int64, e store.Ending) (n int, err error) {
 	for _, seq := range deliveries {
 		d, err := t.place(seq)
 		if err != nil {
@@ -49,7 +49,7 @@ func (t *tx) end(deliveries []int64, e store.Ending) (n int, err error) {
 		if d == nil {
 			continue
 		}
-		if _, err := t.finish(d, e, nil, 0); err != nil {
+		if _, err := finish(t, d, e, nil, 0); err != nil {
 			return 0, err
 		}
 		n++

@@ -20,7 +20,7 @@ const holesQuery = "SELECT at, until FROM hole ORDER BY at"
 
 // leaveHole notes that the data of an event shall become a hole. The event's row is removed in the
 // same transaction.
-func (t *tx) leaveHole(seq int64) error {
+func leaveHole(t *tx, seq int64) error {
 	own, found, _, err := nearest(t.q.eventData.Int(seq))
 	if !found || err != nil {
 		return err

@@ -173,7 +173,7 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 			of := 0
 			if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
 				of = 0
-				return errors.Join(t.dropAll(t.q.dropKnown, known[:n], &of), t.dropAll(t.q.dropAside, old[:m], &of))
+				return errors.Join(dropAll(t, t.q.dropKnown, known[:n], &of), dropAll(t, t.q.dropAside, old[:m], &of))
 			}}); err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64
 }
 
 // dropAll removes the rows with these numbers, and counts them.
-func (t *tx) dropAll(drop *sqlite3.Stmt, numbers []int64, removed *int) error {
+func dropAll(t *tx, drop *sqlite3.Stmt, numbers []int64, removed *int) error {
 	for _, number := range numbers {
 		n, err := t.changes(drop.Int(number))
 		if err != nil {

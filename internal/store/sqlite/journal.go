@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// note stores an entry, unless it exists. e may be nil.
-func (t *tx) note(e *grapnel.AuditEntry) error {
+// writeAudit stores an entry, unless it exists. e may be nil.
+func writeAudit(t *tx, e *grapnel.AuditEntry) error {
 	if e == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
 
 // Note stores an entry.
 func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
-	return s.write(ctx, &change{do: func(t *tx) error { return t.note(&e) }})
+	return s.write(ctx, &change{do: func(t *tx) error { return writeAudit(t, &e) }})
 }
 
 // AuditList returns at most Limit entries; no limit: none.

@@ -41,7 +41,7 @@ const (
 
 // recognize returns the answer to an event with an unexpired Known, or nil and the row id of the
 // event whose expired Known has the key, if any.
-func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err error) {
+func recognize(t *tx, e *incoming) (again *store.Placed, before int64, err error) {
 	if e.known == nil {
 		return nil, 0, nil
 	}
@@ -66,7 +66,7 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 }
 
 // learn stores the Known of an accepted event, in place of the expired one.
-func (t *tx) learn(k *known, placed store.Placed, before int64) error {
+func learn(t *tx, k *known, placed store.Placed, before int64) error {
 	if k == nil {
 		return nil
 	}

@@ -75,7 +75,7 @@ func (h *holders) add(at holder, by int) {
 }
 
 // held is how many leases each consumer has.
-func (t *tx) held() (all map[holder]int, err error) {
+func held(t *tx) (all map[holder]int, err error) {
 	if t.holders.known {
 		return t.holders.held, nil
 	}
@@ -90,9 +90,9 @@ func (t *tx) held() (all map[holder]int, err error) {
 	return held, nil
 }
 
-// release counts a lease that ends, if d has one. The caller writes or removes the row of d, which
+// releaseLease counts a lease that ends, if d has one. The caller writes or removes the row of d, which
 // has the lease.
-func (t *tx) release(d *place) {
+func releaseLease(t *tx, d *place) {
 	if d.Token != "" {
 		t.holders.add(holder{d.target, d.consumer}, -1)
 		d.Token = ""
@@ -121,7 +121,7 @@ func (o *claiming) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	wants, err := t.wanted(target, o.claim.Wants)
+	wants, err := wanted(t, target, o.claim.Wants)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (o *claiming) apply(t *tx) error {
 	if o.done.Over, err = readLeases(t.q.over.Int(target).Int(now), o.claim.Queue, store.MostOver); err != nil {
 		return err
 	}
-	heads, next, err := t.claimable(target, o.claim.Queue, now, len(wants), o.done.Over)
+	heads, next, err := claimable(t, target, o.claim.Queue, now, len(wants), o.done.Over)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func (o *claiming) apply(t *tx) error {
 }
 
 // wanted are the Wants that are not skipped.
-func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
-	held, err := t.held()
+func wanted(t *tx, target int64, wants []store.Want) ([]store.Want, error) {
+	held, err := held(t)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 
 // claimable returns the heads that can be leased, at most limit, and the due time of the next one.
 // A head with an expired lease cannot be leased; after MostOver of those no further head can.
-func (t *tx) claimable(target int64, queue string, now int64, limit int,
+func claimable(t *tx, target int64, queue string, now int64, limit int,
 	over []grapnel.Lease) (heads []store.Head, next time.Time, err error) {
 	settled := make(map[int64]bool, len(over))
 	for _, l := range over {

@@ -103,7 +103,7 @@ func TestHoldersAreReadAgain(t *testing.T) {
 		if err := settle.apply(tx); err != nil {
 			return err
 		}
-		if held, err := tx.held(); err != nil || len(held) != 0 {
+		if held, err := held(tx); err != nil || len(held) != 0 {
 			t.Errorf("within the transaction %v are held: %v", held, err)
 		}
 		return broken

@@ -41,7 +41,7 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 		if err != nil || !some {
 			return err
 		}
-		merge := func(t *tx) error { return t.mergeDays(accounts, below, s.bounds.Merged) }
+		merge := func(t *tx) error { return mergeDays(t, accounts, below, s.bounds.Merged) }
 		if err := s.write(ctx, &change{shrinks: true, do: merge}); err != nil {
 			return err
 		}
@@ -50,25 +50,25 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 
 // mergeDays turns hours before one into days: those of some accounts, and a number of rows of each
 // kind. The writer forgets its cached totals of types, because some of their rows are deleted.
-func (t *tx) mergeDays(accounts []accountOf, below int64, most int) error {
+func mergeDays(t *tx, accounts []accountOf, below int64, most int) error {
 	for _, of := range accounts {
-		a, err := t.account(of)
+		a, err := accountFor(t, of)
 		if err != nil {
 			return err
 		}
 		if a.open && a.hour < below {
-			if err := t.settle(of, a); err != nil {
+			if err := settleAccount(t, of, a); err != nil {
 				return err
 			}
 		}
 	}
-	if err := t.writeTypes(); err != nil {
+	if err := writeTypes(t); err != nil {
 		return err
 	}
 	t.types.forget()
 	err := mergeRows(most, func() *sqlite3.Stmt { return t.q.oldType.Int(below) }, func(q *sqlite3.Stmt, sum *grapnel.Totals) error {
 		of := typeOf{q.Integer(0), q.Integer(1), q.String(2)}
-		return errors.Join(t.addTypeDay(of, sum), t.q.dropType.Int(of.hour).Int(of.tenant).Text(of.name).Run())
+		return errors.Join(addTypeDay(t, of, sum), t.q.dropType.Int(of.hour).Int(of.tenant).Text(of.name).Run())
 	})
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func mergeRows(most int, next func() *sqlite3.Stmt, merge func(*sqlite3.Stmt, *g
 
 // addTypeDay adds totals of an hour to those of its day, under no name if the day has too many
 // types.
-func (t *tx) addTypeDay(of typeOf, sum *grapnel.Totals) error {
+func addTypeDay(t *tx, of typeOf, sum *grapnel.Totals) error {
 	day := codec.Midnight(of.hour)
 	if of.name != "" {
 		q := t.q.typeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)

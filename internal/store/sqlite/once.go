@@ -23,7 +23,7 @@ func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
 
 // recall is the first step of every operation with an idempotency key: an answer or an error ends
 // the operation.
-func (t *tx) recall(once *store.Once) (*store.Answer, error) {
+func recall(t *tx, once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 // remember is the last step of such an operation: only the transaction can still fail. It returns
 // the answer that it has stored. The stored fingerprint is the request's, whatever the answer
 // contains.
-func (t *tx) remember(once *store.Once, done any) (store.Answer, error) {
+func remember(t *tx, once *store.Once, done any) (store.Answer, error) {
 	if once == nil {
 		return store.Answer{}, nil
 	}
@@ -53,8 +53,8 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 // Remember calls Answer with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
-		if then, err = t.recall(once); then == nil && err == nil {
-			_, err = t.remember(once, nil)
+		if then, err = recall(t, once); then == nil && err == nil {
+			_, err = remember(t, once, nil)
 		}
 		return err
 	}})

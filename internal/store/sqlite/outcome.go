@@ -58,8 +58,8 @@ func (o *outcomes) forget() {
 	o.blocks, o.targets = make(map[blockOutcome]bool), make(map[targetOutcome]bool)
 }
 
-// delivered records where the outcome of d occurs.
-func (t *tx) delivered(d *place) error {
+// noteOutcome records where the outcome of d occurs.
+func noteOutcome(t *tx, d *place) error {
 	if of := (targetOutcome{d.outcome, d.target}); !t.outcomes.targets[of] {
 		keep(t.outcomes.targets, t.bounds.Names, of, true)
 		if err := t.q.addTargetOutcome.Int(of.outcome).Int(of.target).Run(); err != nil {

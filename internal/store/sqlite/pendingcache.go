@@ -63,7 +63,7 @@ const forgotten = ""
 // position, or was pending for long: for the shortest retention, so that the delivery with the last
 // position may have been purged meanwhile. Otherwise each key that was ever used would have a row
 // for ever.
-func (t *tx) forgetLane(of laneOf, position int64, long bool) error {
+func forgetLane(t *tx, of laneOf, position int64, long bool) error {
 	if position == 0 {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (t *tx) store() error {
 	}
 	for _, d := range rows {
 		if d.changed {
-			if err := t.storeChange(d); err != nil {
+			if err := storeChange(t, d); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (t *tx) store() error {
 }
 
 // storeChange writes the columns of a row that an attempt has changed.
-func (t *tx) storeChange(d *place) error {
+func storeChange(t *tx, d *place) error {
 	if d.Head {
 		return planned.bind(t.q.plan, d).Int(d.Seq).Run()
 	}

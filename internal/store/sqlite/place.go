@@ -132,9 +132,9 @@ func (t *tx) over(delivery int64) (*ended, error) {
 
 // finish makes d final and returns the new head of its lane, if there is one. If d was the head,
 // that is the next delivery of the lane, which begins with this delay.
-func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
+func finish(t *tx, d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
 	if d.ReplayOf != 0 {
-		if err := t.repeated(d, e.Status); err != nil {
+		if err := noteRepeated(t, d, e.Status); err != nil {
 			return nil, err
 		}
 	}
@@ -143,11 +143,11 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 			return nil, err
 		}
 	}
-	t.release(d)
-	if err := t.queued(d, -1); err != nil {
+	releaseLease(t, d)
+	if err := sumQueued(t, d, -1); err != nil {
 		return nil, err
 	}
-	if err := t.archive(d, e, last); err != nil || d.Position == 0 {
+	if err := archive(t, d, e, last); err != nil || d.Position == 0 {
 		return nil, err
 	}
 	next, err := t.laneHead(d.target, d.Key)
@@ -160,7 +160,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 }
 
 // archive writes the row of a finished delivery.
-func (t *tx) archive(d *place, e store.Ending, last []byte) error {
+func archive(t *tx, d *place, e store.Ending, last []byte) error {
 	status, known := statuses.Place(e.Status)
 	if !known {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
@@ -168,13 +168,13 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	t.tallies[tally{d.target, d.tenant, status}]++
 	e = d.End(e)
 	if !e.Uncounted {
-		if err := t.ended(d, &e); err != nil {
+		if err := sumEnded(t, d, &e); err != nil {
 			return err
 		}
 	}
 	d.Code, d.Reason, d.outcome = e.ReasonCode, e.Reason, withReason(d.outcome, e.ReasonCode)
 	if status == statusDelivered {
-		if err := t.delivered(d); err != nil {
+		if err := noteOutcome(t, d); err != nil {
 			return err
 		}
 	}

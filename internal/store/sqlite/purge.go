@@ -86,7 +86,7 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 		}
 		of := 0
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			of, err = t.purgeAll(found[:n], s.purge.long)
+			of, err = purgeAll(t, found[:n], s.purge.long)
 			return err
 		}}); err != nil {
 			return removed, err
@@ -98,9 +98,9 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 }
 
 // purgeAll removes some events, or some of their deliveries.
-func (t *tx) purgeAll(events []oldEvent, long time.Duration) (removed int, err error) {
+func purgeAll(t *tx, events []oldEvent, long time.Duration) (removed int, err error) {
 	for i := range events {
-		n, err := t.purge(&events[i], long.Microseconds())
+		n, err := purgeEvent(t, &events[i], long.Microseconds())
 		if err != nil {
 			return 0, err
 		}
@@ -110,8 +110,8 @@ func (t *tx) purgeAll(events []oldEvent, long time.Duration) (removed int, err e
 	return removed, nil
 }
 
-// purge removes an event's expired deliveries, and the event if none is left.
-func (t *tx) purge(e *oldEvent, long int64) (removed int, err error) {
+// purgeEvent removes an event's expired deliveries, and the event if none is left.
+func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 	for _, number := range e.deliveries {
 		q := t.q.dropFinished.Int(number)
 		found, err := q.Row()
@@ -132,7 +132,7 @@ func (t *tx) purge(e *oldEvent, long int64) (removed int, err error) {
 		t.ledger.purged++
 		removed++
 		if err := errors.Join(t.q.dropAttempts.Int(number).Run(), t.q.dropMark.Int(number).Run(), t.q.dropRedelivery.Int(number).Run(),
-			t.q.dropEnding.Int(ending).Run(), t.forgetLane(laneOf{target, e.key}, position, took >= long)); err != nil {
+			t.q.dropEnding.Int(ending).Run(), forgetLane(t, laneOf{target, e.key}, position, took >= long)); err != nil {
 			return removed, err
 		}
 	}
@@ -141,7 +141,7 @@ func (t *tx) purge(e *oldEvent, long int64) (removed int, err error) {
 	if left == 1 || err != nil {
 		return removed, err
 	}
-	if err := errors.Join(t.leaveHole(e.seq), t.q.dropEvent.Int(e.seq).Run()); err != nil {
+	if err := errors.Join(leaveHole(t, e.seq), t.q.dropEvent.Int(e.seq).Run()); err != nil {
 		return removed, err
 	}
 	if len(e.deliveries) == 0 {

@@ -56,7 +56,7 @@ func (o *answering) apply(t *tx) error {
 		}
 		is, err := live(t.q.answer, a.Key, a.Now)
 		if is == nil && err == nil {
-			_, err = t.remember(a.Once(), nil)
+			_, err = remember(t, a.Once(), nil)
 		}
 		if err != nil {
 			return err
@@ -105,37 +105,37 @@ func (o *recording) apply(t *tx) (err error) {
 	}
 	o.done = make([]store.Changed, len(o.turns))
 	for i := range o.turns {
-		if o.done[i], err = t.turn(&o.turns[i]); err != nil {
+		if o.done[i], err = applyTurn(t, &o.turns[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn applies a change with its events and its standing.
-func (t *tx) turn(c *turn) (store.Changed, error) {
+// applyTurn applies a change with its events and its standing.
+func applyTurn(t *tx, c *turn) (store.Changed, error) {
 	if c.Standing != nil {
-		if err := t.stand(c.Standing, c.standing); err != nil {
+		if err := storeStanding(t, c.Standing, c.standing); err != nil {
 			return store.Changed{}, err
 		}
 	}
-	done, err := t.change(c.Change, c.attempt, &c.tried)
+	done, err := changeDelivery(t, c.Change, c.attempt, &c.tried)
 	if err != nil || !done.Applied {
 		return done, err
 	}
 	if done.Operational, err = c.tell.told(t); err == nil {
-		err = t.note(c.Audit)
+		err = writeAudit(t, c.Audit)
 	}
 	return done, err
 }
 
-func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done store.Changed, err error) {
+func changeDelivery(t *tx, c *store.Change, attempt []byte, a *grapnel.Tried) (done store.Changed, err error) {
 	d, err := t.place(c.Delivery)
 	if err != nil {
 		return store.Changed{}, err
 	}
 	if d == nil {
-		return t.late(c)
+		return changeLate(t, c)
 	}
 	found := decide.Found{Pending: &d.Pending}
 	if done = found.Judge(c); done.Foreign {
@@ -144,7 +144,7 @@ func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done sto
 	next := d
 	switch {
 	case done.Applied:
-		next, err = t.apply(d, c, attempt, a)
+		next, err = applyChange(t, d, c, attempt, a)
 	case !d.Head:
 		next, err = t.laneHead(d.target, d.Key)
 	}
@@ -152,8 +152,8 @@ func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done sto
 	return done, err
 }
 
-// late is the result of a change of a delivery that is not pending. Its lane may have a new head.
-func (t *tx) late(c *store.Change) (store.Changed, error) {
+// changeLate is the result of a change of a delivery that is not pending. Its lane may have a new head.
+func changeLate(t *tx, c *store.Change) (store.Changed, error) {
 	if err := t.writeDeferred(); err != nil {
 		return store.Changed{}, err
 	}
@@ -184,10 +184,10 @@ func (d *place) head() *store.Head {
 	return &h
 }
 
-// apply makes a change of d and returns the head of its lane, or d itself if it has no lane. The
+// applyChange makes a change of d and returns the head of its lane, or d itself if it has no lane. The
 // attempt that ends d is stored in the finished row, which saves a row for most deliveries.
-func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) (*place, error) {
-	t.release(d)
+func applyChange(t *tx, d *place, c *store.Change, attempt []byte, a *grapnel.Tried) (*place, error) {
+	releaseLease(t, d)
 	counts := d.Counts(c)
 	d.Apply(c, attempt != nil)
 	if attempt != nil {
@@ -195,13 +195,13 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 			return nil, err
 		}
 		if counts {
-			if err := t.tried(d, a, c.At); err != nil {
+			if err := sumTried(t, d, a, c.At); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if c.Status.Final() {
-		return t.finish(d, decide.Ending(c), attempt, c.NextDelay)
+		return finish(t, d, decide.Ending(c), attempt, c.NextDelay)
 	}
 	if attempt != nil {
 		if err := t.q.addAttempt.Int(d.Seq).Int(int64(d.Attempts)).Blob(attempt).Run(); err != nil {
@@ -210,7 +210,7 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 	}
 	if t.pending.rows[d.Seq] != nil {
 		d.changed = true
-	} else if err := t.storeChange(d); err != nil {
+	} else if err := storeChange(t, d); err != nil {
 		return nil, err
 	}
 	if d.Head {
@@ -221,10 +221,10 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 
 const standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
 
-// stand stores a change's standing, unless a newer one is stored or the endpoint was removed: no
+// storeStanding stores a change's standing, unless a newer one is stored or the endpoint was removed: no
 // call would delete that standing any more.
-func (t *tx) stand(s *store.Standing, body []byte) error {
-	at, err := t.object(endpoints, s.Endpoint)
+func storeStanding(t *tx, s *store.Standing, body []byte) error {
+	at, err := findObject(t, endpoints, s.Endpoint)
 	if err != nil || !at.There {
 		return err
 	}

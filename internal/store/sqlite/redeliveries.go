@@ -15,13 +15,13 @@ import (
 // cursor elsewhere.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) (done []store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
-		done, err = t.advance(&step)
+		done, err = advance(t, &step)
 		return err
 	}})
 	return done, err
 }
 
-func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
+func advance(t *tx, step *store.ReplayStep) ([]store.Redelivered, error) {
 	r, err := findReplay(t.q.replay, step.Replay)
 	if err == nil && r == nil {
 		err = store.ErrNotFound("replay")
@@ -30,7 +30,7 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		err = decide.Step(r.Shown(), step)
 	}
 	if err == nil {
-		err = t.open(r.Endpoint)
+		err = checkOpen(t, r.Endpoint)
 	}
 	if err != nil {
 		return nil, err
@@ -42,20 +42,20 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 	done, started := make([]store.Redelivered, len(step.Items)), int64(0)
 	for i := range step.Items {
 		item := &step.Items[i]
-		of, err := t.origin(item.Of)
+		of, err := originOf(t, item.Of)
 		if err != nil {
 			return nil, err
 		}
 		if of == nil || of.status == "" || of.target != target {
 			continue
 		}
-		if overtaken, err := t.overtaken(item); overtaken || err != nil {
+		if overtaken, err := overtaken(t, item); overtaken || err != nil {
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
+		if done[i], err = redeliver(t, of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
 			return nil, err
 		}
 		err = t.q.addItem.Int(done[i].Delivery).Int(r.Number).Int(of.Seq).Int(of.Created).
@@ -69,24 +69,24 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 }
 
 // overtaken says whether an original was redelivered or discarded since its replay chose it.
-func (t *tx) overtaken(item *store.Redelivery) (bool, error) {
+func overtaken(t *tx, item *store.Redelivery) (bool, error) {
 	return first(t.q.markOf.Int(item.Of), nil, func(q *sqlite3.Stmt) (bool, error) {
 		return item.Overtaken(q.Integer(0), q.Integer(1) != 0), nil
 	})
 }
 
-// open refuses an endpoint that takes no new deliveries.
-func (t *tx) open(endpoint string) error {
-	at, err := t.object(endpoints, endpoint)
+// checkOpen refuses an endpoint that takes no new deliveries.
+func checkOpen(t *tx, endpoint string) error {
+	at, err := findObject(t, endpoints, endpoint)
 	if err == nil {
 		err = at.Open()
 	}
 	return err
 }
 
-// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// redeliver creates a delivery that repeats another one, by hand or by a replay, and records that on
 // the original.
-func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
+func redeliver(t *tx, of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
 	d := &t.fresh
 	*d = place{Pending: decide.Pending{Event: of.Event, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger},
@@ -104,7 +104,7 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 	if err := t.q.addRedelivery.Int(d.Seq).Int(d.Event).Run(); err != nil {
 		return done, err
 	}
-	if err := t.wait(d, ordered, of.key, delay); err != nil {
+	if err := wait(t, d, ordered, of.key, delay); err != nil {
 		return done, err
 	}
 	done.Delivery, done.CreatedAt = d.Seq, codec.Moment(d.Created)
@@ -120,8 +120,8 @@ type origin struct {
 	owner, key string
 }
 
-// origin returns a delivery, pending or finished, or nil.
-func (t *tx) origin(delivery int64) (*origin, error) {
+// originOf returns a delivery, pending or finished, or nil.
+func originOf(t *tx, delivery int64) (*origin, error) {
 	f, err := t.find(delivery)
 	if f == nil {
 		return nil, err
@@ -132,9 +132,9 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 	})
 }
 
-// repeated records the result of a redelivery: on its original, unless that was redelivered once
+// noteRepeated records the result of a redelivery: on its original, unless that was redelivered once
 // more since, and with the replay that created it, if any.
-func (t *tx) repeated(d *place, ended grapnel.Status) error {
+func noteRepeated(t *tx, d *place, ended grapnel.Status) error {
 	if err := t.writeDeferred(); err != nil { // a trigger of mark looks into finished
 		return err
 	}
@@ -144,7 +144,7 @@ func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	}
 	delivered := status == statusDelivered
 	if delivered {
-		if err := t.resolve(d); err != nil {
+		if err := resolve(t, d); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ const markOthersQuery = `INSERT INTO mark (delivery, replayed_at, replayed_by, r
 
 // resolve marks the failed deliveries of an event that a redelivery has delivered to their
 // endpoint, unless they were redelivered once more since.
-func (t *tx) resolve(d *place) error {
+func resolve(t *tx, d *place) error {
 	first := d.Seq
 	for of, steps := d.ReplayOf, 0; of != 0 && steps < store.MostRedeliveries; steps++ {
 		first = of
@@ -185,18 +185,18 @@ func (t *tx) resolve(d *place) error {
 // Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
-		done, err = t.repeat(scope, &r)
+		done, err = repeat(t, scope, &r)
 		return err
 	}})
 	return done, err
 }
 
-func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelivered, err error) {
-	then, err := t.recall(r.Once)
+func repeat(t *tx, scope store.Scope, r *store.Redelivery) (done store.Redelivered, err error) {
+	then, err := recall(t, r.Once)
 	if then != nil || err != nil {
 		return store.Redelivered{Answer: then}, err
 	}
-	of, err := t.origin(r.Of)
+	of, err := originOf(t, r.Of)
 	if err != nil {
 		return done, err
 	}
@@ -207,26 +207,26 @@ func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelive
 	if err != nil {
 		return done, err
 	}
-	if err := t.open(endpoint); err != nil {
+	if err := checkOpen(t, endpoint); err != nil {
 		return done, err
 	}
-	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
+	if done, err = redeliver(t, of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
 		return done, err
 	}
-	if err := t.note(r.Audit); err != nil {
+	if err := writeAudit(t, r.Audit); err != nil {
 		return done, err
 	}
-	_, err = t.remember(r.Once, done)
+	_, err = remember(t, r.Once, done)
 	return done, err
 }
 
 // Annotate writes only the mark.
 func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
-	return s.write(ctx, &change{do: func(t *tx) error { return t.annotate(scope, &a) }})
+	return s.write(ctx, &change{do: func(t *tx) error { return annotate(t, scope, &a) }})
 }
 
-func (t *tx) annotate(scope store.Scope, a *store.Annotation) error {
-	of, err := t.origin(a.Delivery)
+func annotate(t *tx, scope store.Scope, a *store.Annotation) error {
+	of, err := originOf(t, a.Delivery)
 	if err != nil {
 		return err
 	}
@@ -246,5 +246,5 @@ func (t *tx) annotate(scope store.Scope, a *store.Annotation) error {
 			return err
 		}
 	}
-	return t.note(a.Audit)
+	return writeAudit(t, a.Audit)
 }

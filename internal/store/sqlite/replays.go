@@ -39,11 +39,11 @@ func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
 // an operator may want to stop the writes that flush it.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
-		do: func(t *tx) (int64, error) { return t.putReplay(scope, r) }})
+		do: func(t *tx) (int64, error) { return putReplay(t, scope, r) }})
 }
 
 // putReplay decides before it writes.
-func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err error) {
+func putReplay(t *tx, scope store.Scope, r grapnel.Replay) (revision int64, err error) {
 	there, err := findReplay(t.q.replay, r.ID)
 	if err == nil {
 		r, err = decide.Replay(scope, there.Shown(), r)

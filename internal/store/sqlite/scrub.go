@@ -48,8 +48,8 @@ func changedPages(log string) ([]int64, error) {
 	}
 }
 
-// scrub flushes the unused parts of some pages with zeros.
-func (t *tx) scrub(numbers []int64) error {
+// scrubPages flushes the unused parts of some pages with zeros.
+func scrubPages(t *tx, numbers []int64) error {
 	pages, err := one(t.conn, pagesQuery)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 	pages, err := changedPages(s.path + "-wal")
 	for len(pages) > 0 && err == nil {
 		n := min(s.bounds.Scrubbed, len(pages))
-		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.scrub(pages[:n]) }})
+		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return scrubPages(t, pages[:n]) }})
 		pages = pages[n:]
 	}
 	return err

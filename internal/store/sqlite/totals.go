@@ -37,8 +37,8 @@ func (s *accounts) forget() {
 	s.touched, s.last = s.touched[:0], nil
 }
 
-// account returns an account to be changed.
-func (t *tx) account(of accountOf) (*account, error) {
+// accountFor returns an account to be changed.
+func accountFor(t *tx, of accountOf) (*account, error) {
 	if t.accounts.last != nil && t.accounts.lastOf == of {
 		return t.accounts.last, nil
 	}
@@ -66,7 +66,7 @@ func (t *tx) account(of accountOf) (*account, error) {
 }
 
 // writeAccounts writes the touched accounts.
-func (t *tx) writeAccounts() error {
+func writeAccounts(t *tx) error {
 	for _, of := range t.accounts.touched {
 		a := t.accounts.known[of]
 		set := t.q.setAccount.Int(of.target).Int(of.tenant).Int(a.pending).Int(a.made)
@@ -87,18 +87,18 @@ func (t *tx) writeAccounts() error {
 	return nil
 }
 
-// queued counts deliveries that become pending, or stop being pending.
-func (t *tx) queued(d *place, by int64) error {
-	a, err := t.account(accountOf{d.target, d.tenant})
+// sumQueued counts deliveries that become pending, or stop being pending.
+func sumQueued(t *tx, d *place, by int64) error {
+	a, err := accountFor(t, accountOf{d.target, d.tenant})
 	if err == nil {
 		a.pending += by
 	}
 	return err
 }
 
-// make counts a delivery that is new.
-func (t *tx) make(d *place) error {
-	a, err := t.account(accountOf{d.target, d.tenant})
+// sumMade counts a delivery that is new.
+func sumMade(t *tx, d *place) error {
+	a, err := accountFor(t, accountOf{d.target, d.tenant})
 	if err == nil {
 		a.made++
 	}
@@ -106,18 +106,18 @@ func (t *tx) make(d *place) error {
 }
 
 // sum changes the totals of an endpoint and those of a type in the hour of a time.
-func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
-	if err := t.sumEndpoint(d, at, change); err != nil {
+func sum(t *tx, d *place, at time.Time, change func(*grapnel.Totals)) error {
+	if err := sumEndpoint(t, d, at, change); err != nil {
 		return err
 	}
-	return t.sumKind(d, at, change)
+	return sumType(t, d, at, change)
 }
 
 // sumEndpoint changes the totals of the hour of a time. An hour that is not the latest comes from a
 // clock that was set back.
-func (t *tx) sumEndpoint(d *place, at time.Time, change func(*grapnel.Totals)) error {
+func sumEndpoint(t *tx, d *place, at time.Time, change func(*grapnel.Totals)) error {
 	of := accountOf{d.target, d.tenant}
-	a, err := t.account(of)
+	a, err := accountFor(t, of)
 	if err != nil {
 		return err
 	}
@@ -125,10 +125,10 @@ func (t *tx) sumEndpoint(d *place, at time.Time, change func(*grapnel.Totals)) e
 	if a.open && hour < a.hour {
 		var late grapnel.Totals
 		change(&late)
-		return t.addHour(hour, of, &late)
+		return addHour(t, hour, of, &late)
 	}
 	if a.open && hour > a.hour {
-		if err := t.settle(of, a); err != nil {
+		if err := settleAccount(t, of, a); err != nil {
 			return err
 		}
 	}
@@ -137,9 +137,9 @@ func (t *tx) sumEndpoint(d *place, at time.Time, change func(*grapnel.Totals)) e
 	return nil
 }
 
-// settle moves the totals of an account to those of past hours.
-func (t *tx) settle(of accountOf, a *account) error {
-	err := t.addHour(a.hour, of, &a.totals)
+// settleAccount moves the totals of an account to those of past hours.
+func settleAccount(t *tx, of accountOf, a *account) error {
+	err := addHour(t, a.hour, of, &a.totals)
 	a.open, a.totals = false, grapnel.Totals{}
 	return err
 }
@@ -148,7 +148,7 @@ func (t *tx) settle(of accountOf, a *account) error {
 const allTargets = 0
 
 // addHour adds to the totals of an hour, the target's and the tenant's.
-func (t *tx) addHour(hour int64, of accountOf, more *grapnel.Totals) error {
+func addHour(t *tx, hour int64, of accountOf, more *grapnel.Totals) error {
 	for _, target := range [...]int64{of.target, allTargets} {
 		get := t.q.totalHour.Int(hour).Int(target).Int(of.tenant)
 		set := t.q.setTotalHour.Int(hour).Int(target).Int(of.tenant)
@@ -169,13 +169,13 @@ func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
 	return set.Blob(codec.EncodeTotals(&sum)).Run()
 }
 
-// tried counts an attempt that was recorded at a time.
-func (t *tx) tried(d *place, a *grapnel.Tried, at time.Time) error {
-	return t.sum(d, at, func(sum *grapnel.Totals) { sum.Tried(a, d.Attempts) })
+// sumTried counts an attempt that was recorded at a time.
+func sumTried(t *tx, d *place, a *grapnel.Tried, at time.Time) error {
+	return sum(t, d, at, func(sum *grapnel.Totals) { sum.Tried(a, d.Attempts) })
 }
 
-// ended counts a finished delivery.
-func (t *tx) ended(d *place, e *store.Ending) error {
+// sumEnded counts a finished delivery.
+func sumEnded(t *tx, d *place, e *store.Ending) error {
 	is := d.Ended(e)
-	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(&is) })
+	return sum(t, d, e.At, func(sum *grapnel.Totals) { sum.Ended(&is) })
 }

@@ -136,7 +136,7 @@ func (t *tx) combine(number uint64, needed bool) error {
 			return err
 		}
 	}
-	if err := errors.Join(t.writeAccounts(), t.writeTypes()); err != nil {
+	if err := errors.Join(writeAccounts(t), writeTypes(t)); err != nil {
 		return err
 	}
 	if l := t.ledger; l != (ledger{}) {
@@ -206,9 +206,9 @@ func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
 }
 
-// accepted notes that the event with this row id was accepted at this time. The last row id of an
+// noteAccepted notes that the event with this row id was accepted at this time. The last row id of an
 // hour is stored rounded up, so that it changes now and then and not with every transaction.
-func (t *tx) accepted(at, seq int64) error {
+func noteAccepted(t *tx, at, seq int64) error {
 	hour := codec.HourOf(at)
 	if seq <= t.hours[hour] {
 		return nil

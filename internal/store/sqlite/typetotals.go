@@ -47,15 +47,15 @@ const (
 	kindTypeQuery  = "SELECT type FROM kind WHERE number = ?"
 )
 
-// sumKind changes the totals of the type of a delivery's event.
-func (t *tx) sumKind(d *place, at time.Time, change func(*grapnel.Totals)) error {
+// sumType changes the totals of the type of a delivery's event.
+func sumType(t *tx, d *place, at time.Time, change func(*grapnel.Totals)) error {
 	hour, s := codec.HourOf(codec.Micros(at)), &t.types
 	if s.last == nil || s.lastKind != d.kind || s.lastHour != hour {
-		name, err := t.typeName(d)
+		name, err := typeName(t, d)
 		if err != nil {
 			return err
 		}
-		found, err := t.typeTotal(typeOf{hour, d.tenant, name})
+		found, err := typeTotalFor(t, typeOf{hour, d.tenant, name})
 		if err != nil {
 			return err
 		}
@@ -67,12 +67,12 @@ func (t *tx) sumKind(d *place, at time.Time, change func(*grapnel.Totals)) error
 }
 
 // publishedAgain counts an event that its tenant has published before.
-func (t *tx) publishedAgain(e *incoming) error {
+func publishedAgain(t *tx, e *incoming) error {
 	tenant, err := t.tenant(e.Tenant)
 	if err != nil {
 		return err
 	}
-	sum, err := t.typeTotal(typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), tenant, e.Type})
+	sum, err := typeTotalFor(t, typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), tenant, e.Type})
 	if err != nil {
 		return err
 	}
@@ -89,12 +89,12 @@ func (s *typeTotals) touch(sum *typeTotal) {
 }
 
 // typeName is the type of a delivery's event.
-func (t *tx) typeName(d *place) (string, error) {
+func typeName(t *tx, d *place) (string, error) {
 	return cached(t.names.types, t.bounds.Names, d.kind, func() (string, error) { return lookUpText(t.q.kindType.Int(d.kind)) })
 }
 
-// typeTotal returns the totals of a type, or those of all other types if too many have some.
-func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
+// typeTotalFor returns the totals of a type, or those of all other types if too many have some.
+func typeTotalFor(t *tx, of typeOf) (*typeTotal, error) {
 	if sum := t.types.known[of]; sum != nil {
 		return sum, nil
 	}
@@ -106,8 +106,8 @@ func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
 	})
 	if err == nil && !found && of.name != "" {
 		var room bool
-		if room, err = t.room(tenantHour{of.hour, of.tenant}); err == nil && !room {
-			sum, err = t.typeTotal(typeOf{of.hour, of.tenant, ""})
+		if room, err = typeRoom(t, tenantHour{of.hour, of.tenant}); err == nil && !room {
+			sum, err = typeTotalFor(t, typeOf{of.hour, of.tenant, ""})
 		}
 	}
 	if err != nil {
@@ -117,8 +117,8 @@ func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
 	return sum, nil
 }
 
-// room takes one of the hour's places for types that are told apart. false: there is none.
-func (t *tx) room(of tenantHour) (bool, error) {
+// typeRoom takes one of the hour's places for types that are told apart. false: there is none.
+func typeRoom(t *tx, of tenantHour) (bool, error) {
 	told, err := cached(t.types.told, math.MaxInt, of, func() (int64, error) {
 		return lookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
 	})
@@ -130,7 +130,7 @@ func (t *tx) room(of tenantHour) (bool, error) {
 }
 
 // writeTypes writes the touched totals.
-func (t *tx) writeTypes() error {
+func writeTypes(t *tx) error {
 	for _, sum := range t.types.touched {
 		err := t.q.setTypeTotal.Int(0).Int(sum.hour).Int(sum.tenant).Text(sum.name).Blob(codec.EncodeTotals(&sum.totals)).Run()
 		if err != nil {
