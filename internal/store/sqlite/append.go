@@ -18,7 +18,7 @@ import (
 // configuration has changed since; then the version of the configuration. Every id is looked up
 // that may exist, even one that the server drew: a batch whose commit was unknown is repeated with
 // the ids it had. No other write can add the id in between, because one writer makes all writes.
-func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+func (s *changer) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := new(struct { // one object for what most calls need
 		appending
 		frozen batch
@@ -75,7 +75,7 @@ type incoming struct {
 }
 
 // batch encodes the events of a batch, on the goroutine of the caller.
-func (s *Store) batch(b *store.Batch) *batch {
+func (s *database) batch(b *store.Batch) *batch {
 	if b == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *Store) batch(b *store.Batch) *batch {
 	return frozen
 }
 
-func (s *Store) freeze(b *store.Batch, frozen *batch) {
+func (s *database) freeze(b *store.Batch, frozen *batch) {
 	frozen.config, frozen.events = b.Config, slices.Grow(frozen.events, len(b.Events))
 	for _, in := range b.Events {
 		e := incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}

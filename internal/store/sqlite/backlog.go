@@ -31,7 +31,7 @@ const (
 )
 
 // Backlogs reads one snapshot.
-func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
+func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
 	limit int64) ([]store.Backlog, error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {
@@ -214,7 +214,7 @@ const (
 )
 
 // QueueCounts reads one snapshot.
-func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
+func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (n grapnel.QueueCounts, err error) {
 		target, waiting, err := waitingAt(r, queue)
 		if err != nil || target == 0 {

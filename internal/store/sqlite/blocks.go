@@ -33,7 +33,7 @@ var blockNotesOf = [...]blockNotes{
 }
 
 // sweepBlocks looks at the next rows of each table, and says whether it removed any.
-func (s *Store) sweepBlocks(ctx context.Context) (swept bool, err error) {
+func (s *keeper) sweepBlocks(ctx context.Context) (swept bool, err error) {
 	for i := range blockNotesOf {
 		n, at := &blockNotesOf[i], &s.purge.notes[i]
 		if at.of == "" {

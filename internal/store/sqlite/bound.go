@@ -132,8 +132,8 @@ func readAlone(path string) (key, number uint64, err error) {
 
 // catchUp brings the tables up to the journal of a process that did not close them. After it no
 // journal is needed.
-func (s *Store) catchUp() error {
-	w, y := &s.writer, &s.writer.unflushed
+func (w *writer) catchUp() error {
+	y := &w.unflushed
 	p, err := readPosition(w.tx.conn)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Store) catchUp() error {
 	y.key, y.number, y.generation = p.key, p.number, p.generation
 	y.alone.Store(p.alone)
 	w.tx.number, w.tx.needed = p.number, p.needed
-	if err := s.data.open(p); err != nil {
+	if err := w.data.open(p); err != nil {
 		return err
 	}
 	if p.needed {
@@ -163,7 +163,7 @@ func (w *writer) readJournal(p position) error {
 		return err
 	}
 	o := journal.Owner{Key: p.key, Generation: p.generation, Number: p.number, Frame: p.frame}
-	if w.store.data.copied {
+	if w.data.copied {
 		o.Frame = 0 // a backup copies the tables after the journal
 	}
 	last, err := journal.Read(w.unflushed.path, o, func(frame []byte) error {
@@ -173,19 +173,19 @@ func (w *writer) readJournal(p position) error {
 		return w.tx.writeDeferred()
 	})
 	if err == nil {
-		err = w.store.data.settle()
+		err = w.data.settle()
 	}
 	if err != nil {
 		return explain(err)
 	}
 	if last > w.unflushed.number {
-		w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.unflushed.number)
+		w.log.Info("the tables have the last writes of the journal now", "transactions", last-w.unflushed.number)
 	}
 	w.unflushed.number = last
 	if err := w.tx.commit(last, false); err != nil {
 		return err
 	}
-	w.store.reach("the tables have caught up")
+	w.reach("the tables have caught up")
 	return nil
 }
 

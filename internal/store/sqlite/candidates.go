@@ -27,7 +27,7 @@ type candidates struct {
 }
 
 // Candidates examines the deliveries with the wanted statuses, the oldest first.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+func (s *reader) Candidates(ctx context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list, resume = nil, 0

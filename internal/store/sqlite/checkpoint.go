@@ -19,7 +19,7 @@ import (
 // load the writer does not follow each copy: less than one request in a hundred waits for it in
 // most seconds. The price is a longer log, at most 512 MiB.
 type checkpoints struct {
-	store  *Store
+	*database
 	conn   *sqlite3.Conn
 	at     int64        // how many pages in the log are enough; before anything is written
 	pages  atomic.Int64 // in the log, not yet in the database
@@ -56,7 +56,7 @@ func (c *checkpoints) run() {
 			c.copy(c.conn)
 			close(copied)
 		case <-c.wake:
-			now, b := c.store.now(), &c.store.bounds
+			now, b := c.now(), &c.bounds
 			if c.due.Load() || c.pages.Load() < c.at || c.pages.Load() < int64(b.CopyAtOnce)*c.at && within(now, c.copied, b.CopyEvery) {
 				continue
 			}
@@ -75,13 +75,13 @@ func (c *checkpoints) run() {
 // journal would wait for the whole log. The descriptor is another one than SQLite's, so an error of
 // the device is still reported to SQLite.
 func (c *checkpoints) writeBack() {
-	log, err := os.Open(c.store.path + "-wal")
+	log, err := os.Open(c.path + "-wal")
 	if err != nil {
 		return // the checkpoint fails and is logged
 	}
 	defer func() { _ = log.Close() }()
 	info, err := log.Stat()
-	for at, part := int64(0), c.store.bounds.WriteBack; err == nil && at < info.Size(); at += part {
+	for at, part := int64(0), c.bounds.WriteBack; err == nil && at < info.Size(); at += part {
 		err = journal.WriteBack(int(log.Fd()), at, part)
 	}
 }
@@ -97,13 +97,13 @@ func within(now, at time.Time, d time.Duration) bool {
 func (c *checkpoints) waits() bool { return c.due.Load() || len(c.cuts) > 0 }
 
 // rest is called by the writer when it is in no transaction and nothing is unflushed.
-func (c *checkpoints) rest(w *writer) {
+func (c *checkpoints) rest(conn *sqlite3.Conn, cut func() error) {
 	if c.due.Load() {
-		c.copyRest(w.tx.conn)
-		c.rested.Store(c.store.now().UnixNano())
+		c.copyRest(conn)
+		c.rested.Store(c.now().UnixNano())
 		c.due.Store(false)
 	}
-	c.reply(w.cut)
+	c.reply(cut)
 }
 
 // reply answers the one who wants the log cut off, if there is one.
@@ -127,7 +127,7 @@ func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
 // for the growth of the database; a log that used all of it could not be copied any more, and then
 // nothing could be recorded.
 func (c *checkpoints) spare(conn *sqlite3.Conn) {
-	if c.pages.Load() >= int64(c.store.bounds.Spare) {
+	if c.pages.Load() >= int64(c.bounds.Spare) {
 		c.copyRest(conn)
 	}
 }
@@ -136,17 +136,17 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 // and the next checkpoint is made when it has grown by the same size again. Pages committed
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
-	before, y := c.pages.Load(), &c.store.writer.unflushed
+	before, y := c.pages.Load(), &c.unflushed
 	flushed, ended, begun := y.flushed.Load(), y.ended.Load(), y.begun.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
 	case busy(err):
 		return // the other connection is copying the log, and counts what it copies
 	case broken(err):
-		_ = c.store.fail(err)
+		_ = c.fail(err)
 	case err != nil:
 		c.pages.Add(-before)
-		c.store.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
+		c.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
 	default:
 		c.pages.Add(int64(log-copied) - before)
 		if log == copied { // so all that was in the log when the checkpoint began is synced there
@@ -157,5 +157,5 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 			}
 		}
 	}
-	c.store.stats.checkpointed()
+	c.stats.checkpointed()
 }

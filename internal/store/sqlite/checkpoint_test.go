@@ -75,7 +75,7 @@ func TestACopyBesideCommitsIsNotSynced(t *testing.T) {
 		if err := s.write(t.Context(), flushing{}); err != nil {
 			t.Fatal(err)
 		}
-		c, commits := &s.checkpoints, func() {}
+		c, commits := s.checkpoints, func() {}
 		if err := c.conn.SyncInParts(1<<30, func(int, int64, int64) error {
 			commits()
 			return nil

@@ -19,7 +19,7 @@ const (
 
 // Clear looks for replays on a connection for reading, and removes a few rows in each transaction.
 // The next Purge removes their bytes from the log.
-func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
+func (s *keeper) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
 	var over []int64
@@ -45,7 +45,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 
 // inParts calls erase, which removes a few rows, until it removes fewer than it may, or limit are
 // removed.
-func (s *Store) inParts(limit int, erase func(most int) (int, error)) (removed int, err error) {
+func (s *keeper) inParts(limit int, erase func(most int) (int, error)) (removed int, err error) {
 	for removed < limit {
 		most := min(limit-removed, s.bounds.Cleared)
 		n, err := erase(most)
@@ -77,10 +77,10 @@ func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 	return numbers, err
 }
 
-// clearReplays removes audit entries from before a time and replays with their items, in all a number of
-// rows at most. gone is how many replays at the beginning of the list are removed. A finished
-// replay stays finished, and nothing else removes it, so no condition has to be checked again. Once
-// it is removed its number may be given to another replay.
+// clearReplays removes audit entries from before a time and replays with their items, in all a
+// number of rows at most. gone is how many replays at the beginning of the list are removed. A
+// finished replay stays finished, and nothing else removes it, so no condition has to be checked
+// again. Once it is removed its number may be given to another replay.
 func clearReplays(t *tx, before int64, replays []int64, most int) (removed, gone int, err error) {
 	remove := func(sql string, values ...int64) error {
 		n, err := t.changes(t.conn.Query(sql).Ints(values...))

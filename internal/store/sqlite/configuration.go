@@ -103,18 +103,18 @@ func (o *putting) apply(t *tx) error {
 	return err
 }
 
-func (s *Store) put(ctx context.Context, with store.With, do func(*tx) (int64, error)) (store.Put, error) {
+func (s *changer) put(ctx context.Context, with store.With, do func(*tx) (int64, error)) (store.Put, error) {
 	return s.putting(ctx, &putting{with: with, do: do})
 }
 
-func (s *Store) putting(ctx context.Context, o *putting) (store.Put, error) {
+func (s *changer) putting(ctx context.Context, o *putting) (store.Put, error) {
 	o.tell = s.batch(o.with.Operational)
 	err := s.write(ctx, o)
 	return o.done, err
 }
 
 // remove is the operation of the calls that delete configuration.
-func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error) error {
+func (s *changer) remove(ctx context.Context, with store.With, do func(*tx) error) error {
 	return s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
 		if err := do(t); err != nil {
 			return err
@@ -135,7 +135,7 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 }
 
 // RemoveEndpoint also deletes the endpoint's standing.
-func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
+func (s *changer) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := findObject(t, endpoints, id)
 		if err == nil {
@@ -155,8 +155,8 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	})
 }
 
-// hasPending says whether an endpoint has pending deliveries. It adds this transaction's changes to the
-// count in the database.
+// hasPending says whether an endpoint has pending deliveries. It adds this transaction's changes to
+// the count in the database.
 func hasPending(t *tx, endpoint string) (bool, error) {
 	target, err := t.target(endpoint)
 	if err != nil {
@@ -172,7 +172,7 @@ func hasPending(t *tx, endpoint string) (bool, error) {
 }
 
 // putObject writes an object of the configuration.
-func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, kind objectKind, o T,
+func putObject[T decide.Configured](ctx context.Context, s *changer, scope store.Scope, with store.With, kind objectKind, o T,
 	encode func(T) ([]byte, error)) (store.Put, error) {
 	is := decide.Describe(&o)
 	read := is.Read()
@@ -226,62 +226,62 @@ func dropObject(t *tx, scope store.Scope, kind objectKind, id string) error {
 }
 
 // PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+func (s *changer) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, endpoints, ep, codec.EncodeEndpoint)
 }
 
 // PutSource gives a new source revision 1.
-func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+func (s *changer) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
-func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+func (s *changer) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, dropObject(t, scope, sources, id) })
 }
 
 // PutEventType gives a new event type revision 1.
-func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
+func (s *changer) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
-func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, eventTypes, id) })
 }
 
 // PutPolicy counts revisions but does not require one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+func (s *changer) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, policies, id) })
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+func (s *changer) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, keys, k, codec.EncodeKey)
 }
 
 // DeleteKey deletes an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, keys, id) })
 }
 
 // PutAccess returns revision 0, as PutKey does.
-func (s *Store) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+func (s *changer) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, accessRecords, r, codec.EncodeAccess)
 }
 
 // DeleteAccess deletes an access record.
-func (s *Store) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error { return dropObject(t, scope, accessRecords, id) })
 }
 
 // Version returns what Config would return as version and newest.
-func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+func (s *reader) Version(ctx context.Context) (version, newest int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		version, newest, err = age(r)
 		return err
@@ -291,7 +291,7 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 
 // Changes only says whether the version has changed: a process that has the store to itself knows
 // its own writes, and reads Config when an answer was lost.
-func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+func (s *reader) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
 	version, newest, err := s.Version(ctx)
 	return store.ConfigChanges{Version: version, Newest: newest}, err == nil && version == since, err
 }
@@ -305,7 +305,7 @@ func age(r *sqlite3.Conn) (version, newest int64, err error) {
 }
 
 // Config returns all objects, sorted by id.
-func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
+func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) (err error) {
 		c.Version, c.Newest, err = age(r)
 		c.Endpoints = bodies(r, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)

@@ -91,7 +91,7 @@ func (r *dedupeCache) rolledBack() {
 type knownEntry struct{ prefix, seq int64 }
 
 // moveDedupe adds the entries that the writer sends to the index, until the store is closed.
-func (s *Store) moveDedupe(out <-chan map[knownKey]int64, back chan<- struct{}) {
+func (s *keeper) moveDedupe(out <-chan map[knownKey]int64, back chan<- struct{}) {
 	defer close(s.moved)
 	for {
 		select {
@@ -108,7 +108,7 @@ func (s *Store) moveDedupe(out <-chan map[knownKey]int64, back chan<- struct{}) 
 
 // moveAll adds entries to the index, a few in each transaction. false: the store has failed or is
 // closed.
-func (s *Store) moveAll(entries map[knownKey]int64) bool {
+func (s *keeper) moveAll(entries map[knownKey]int64) bool {
 	sorted := make([]knownEntry, 0, len(entries))
 	last := int64(0)
 	for key, seq := range entries {
@@ -139,7 +139,7 @@ func (s *Store) moveAll(entries map[knownKey]int64) bool {
 
 // untilDone repeats do while it fails, as new writes do while the disk is full. false: the store
 // has failed or is closed.
-func (s *Store) untilDone(do func() error) bool {
+func (s *keeper) untilDone(do func() error) bool {
 	for {
 		err := do()
 		if err == nil {
@@ -169,7 +169,7 @@ const (
 // staleKnown returns the row id before which no event has a Known, if there are enough stale
 // entries to remove them by a pass through the index; else 0. It does not count entries of a source
 // whose records expired earlier than others'.
-func (s *Store) staleKnown(last int64) (int64, error) {
+func (s *keeper) staleKnown(last int64) (int64, error) {
 	return reading(context.Background(), s.read, func(r *sqlite3.Conn) (first int64, err error) {
 		if first, err = one(r, firstKnownQuery); err != nil {
 			return 0, err

@@ -93,7 +93,7 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 
 // Delivery returns attempts in the order in which they were recorded. The last attempt of a
 // finished delivery is apart from the others (lastColumn).
-func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (*grapnel.Delivery, error) {
 		d, err := fetch(r, seq)
 		if err != nil {
@@ -119,7 +119,7 @@ func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error
 }
 
 // Counts reads the counts that every transaction maintains. Held deliveries are counted as pending.
-func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (counts map[string]map[grapnel.Status]int64, err error) {
 		counts = make(map[string]map[grapnel.Status]int64)
 		q := r.Query(talliesQuery)
@@ -138,7 +138,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 }
 
 // Waiting counts heads and the deliveries behind them.
-func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
+func (s *reader) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (int, error) {
 		_, waiting, err := waitingAt(r, endpoint)
 		return int(min(waiting, int64(max(limit, 0)))), err

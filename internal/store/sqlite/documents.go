@@ -19,7 +19,7 @@ const (
 
 // PutDocuments reads all revisions before it writes. While the disk is full it only deletes. The
 // journal can hold it unless it has an idempotency key or events.
-func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+func (s *changer) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
@@ -90,7 +90,7 @@ func readDocument(q *sqlite3.Stmt, kind string) store.Document {
 }
 
 // Document returns one.
-func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
+func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
 	if !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
@@ -101,7 +101,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
-func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
 	var some bool
 	if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 		return nil, ctx.Err()
@@ -127,7 +127,7 @@ func documentsQuery(q store.DocumentQuery) (sql string, values []string) {
 
 // ClearDocuments removes a few documents in each transaction. The next Purge removes their bytes
 // from the log.
-func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (removed int, err error) {
+func (s *keeper) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
 	return s.inParts(limit, func(most int) (n int, err error) {

@@ -15,7 +15,7 @@ func (w *writer) commitAside() error {
 		return w.undo(err)
 	}
 	committed, end := w.tx.q.commit.Aside()
-	w.store.reach("a flush is being committed")
+	w.reach("a flush is being committed")
 	lost := w.doLight(committed)
 	if err := end(); err != nil {
 		return w.undo(err)
@@ -28,7 +28,7 @@ func (w *writer) commitAside() error {
 	if lost != nil {
 		_ = w.undo(lost) // the flush was made, and resume applies those that were answered again
 	}
-	return w.store.failed()
+	return w.failed()
 }
 
 // doLight does light requests until the flush is committed. If some cannot be done they become part
@@ -46,10 +46,10 @@ func (w *writer) doLight(committed <-chan struct{}) error {
 			}
 			continue
 		}
-		started := w.store.now()
+		started := w.now()
 		_, err := w.apply(w.light, true)
 		if err == nil {
-			w.store.stats.committed(len(w.light), w.store.now().Sub(started))
+			w.stats.committed(len(w.light), w.now().Sub(started))
 			answer(w.light, nil)
 		} else {
 			w.batch = append(w.batch, w.light...)
@@ -70,7 +70,7 @@ func (w *writer) doLight(committed <-chan struct{}) error {
 // drainLight moves light requests from the line to those that are done next.
 func (w *writer) drainLight() int {
 	if w.mayKeep() {
-		w.light = w.line.takeLight(w.light, w.store.bounds.Batch, w.tx.light)
+		w.light = w.line.takeLight(w.light, w.bounds.Batch, w.tx.light)
 	}
 	return len(w.light)
 }
@@ -78,7 +78,7 @@ func (w *writer) drainLight() int {
 // mayKeep says whether the journal takes another frame as it is.
 func (w *writer) mayKeep() bool {
 	y := &w.unflushed
-	return y.journal != nil && w.tx.needed && y.loose && !y.large && !w.headroom.full && y.room(w.store.bounds.Half)
+	return y.journal != nil && w.tx.needed && y.loose && !y.large && !w.headroom.full && y.room(w.bounds.Half)
 }
 
 // light says whether an operation needs nothing from the tables. If one that does is taken for

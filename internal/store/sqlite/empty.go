@@ -13,7 +13,7 @@ import (
 //
 // Running reads keep the log from being truncated. At first empty waits for a moment without reads;
 // after Bounds.Tries new reads wait until the running ones have ended.
-func (s *Store) empty(ctx context.Context) error {
+func (s *keeper) empty(ctx context.Context) error {
 	wait := time.Millisecond
 	for try := 1; ; try++ {
 		giveBack := func() {}
@@ -40,7 +40,7 @@ func (s *Store) empty(ctx context.Context) error {
 }
 
 // occupy borrows all connections for reading.
-func (s *Store) occupy(ctx context.Context) (giveBack func(), err error) {
+func (s *keeper) occupy(ctx context.Context) (giveBack func(), err error) {
 	var borrowed []*sqlite3.Conn
 	giveBack = func() {
 		for _, r := range borrowed {
@@ -64,8 +64,8 @@ func (s *Store) occupy(ctx context.Context) (giveBack func(), err error) {
 }
 
 // cutLog makes one try.
-func (s *Store) cutLog(ctx context.Context) error {
-	c := &s.checkpoints
+func (s *keeper) cutLog(ctx context.Context) error {
+	c := s.checkpoints
 	copied, reply := make(chan struct{}), make(chan error, 1)
 	select {
 	case c.asked <- copied:
@@ -86,7 +86,7 @@ func (s *Store) cutLog(ctx context.Context) error {
 	select {
 	case err := <-reply:
 		return err
-	case <-s.writer.stopped:
+	case <-s.stopped:
 		return s.gone()
 	}
 }
@@ -94,22 +94,22 @@ func (s *Store) cutLog(ctx context.Context) error {
 // cut is called by the writer when it is in no transaction and nothing is unflushed. After it
 // neither log nor journal has a byte.
 func (w *writer) cut() error {
-	c := &w.store.checkpoints
+	c := w.checkpoints
 	err := w.tx.conn.Truncate()
 	if err == nil {
 		c.pages.Store(0)
 		c.length.Store(0)
 		w.unflushed.synced.Store(w.unflushed.number)
 		w.unflushed.alone.Store(w.unflushed.number)
-		c.store.reach("the log was cut off")
+		c.reach("the log was cut off")
 		if w.unflushed.journal != nil {
 			err = w.unflushed.journal.Empty(w.unflushed.number)
 		}
 	}
 	if broken(err) {
-		err = c.store.fail(err)
+		err = c.fail(err)
 	}
-	c.store.stats.checkpointed()
+	c.stats.checkpointed()
 	return err
 }
 

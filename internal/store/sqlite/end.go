@@ -15,7 +15,7 @@ import (
 // Pending deliveries have no index by endpoint and row id, because every delivery would pay for it.
 // The deliveries to end are looked up on a connection for reading, from where the last call for
 // this endpoint stopped, and the writer ends those that are still pending.
-func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+func (s *changer) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	ended := 0
 	for ended < limit {
 		found, err := s.oldest(ctx, endpoint, limit-ended)
@@ -84,7 +84,7 @@ const (
 )
 
 // oldest returns the row ids of an endpoint's oldest pending deliveries, at most limit.
-func (s *Store) oldest(ctx context.Context, endpoint string, limit int) ([]int64, error) {
+func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int64, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]int64, error) {
 		target, waiting, err := waitingAt(r, endpoint)
 		if err != nil || waiting == 0 {

@@ -129,7 +129,7 @@ const hasTypeQuery = `SELECT EXISTS (SELECT 1 FROM kind WHERE tenant = ? AND typ
 	(SELECT count(*) FROM (SELECT 1 FROM kind WHERE tenant = ? LIMIT ?))`
 
 // HasType reads the tables without a flush, because publishers of new types wait for it.
-func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+func (s *reader) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
 	err = s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		q := r.Query(hasTypeQuery).Text(tenant).Text(name).Text(tenant).Int(int64(max(limit, 0)))
 		return single(q, func() { has, n = q.Integer(0) == 1, int(q.Integer(1)) })
@@ -138,7 +138,7 @@ func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (ha
 }
 
 // EventList returns at most Limit events; Limit 0 returns none.
-func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
+func (s *reader) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	f := eventFilter{scope, q}
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
 		within, err := f.events(r)
@@ -167,7 +167,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 }
 
 // Event treats an empty tenant as any tenant that the scope allows.
-func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {
 		return nil, nil, store.ErrNotFound("event")

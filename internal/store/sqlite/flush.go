@@ -1,6 +1,10 @@
 package sqlite
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
 
 // upTo is what a flush writes: the operations up to a number.
 type upTo struct {
@@ -21,11 +25,11 @@ func (w *writer) aged(f upTo) {
 	pages := w.tx.conn.PagesWritten()
 	// A flush for a read says nothing about larger ones: the more operations it has, the more of them
 	// change the same pages.
-	if b := &w.store.bounds; f.count >= min(y.most, b.Unflushed) || pages > b.FlushPages {
+	if b := &w.bounds; f.count >= min(y.most, b.Unflushed) || pages > b.FlushPages {
 		y.most = max(b.FlushLeast, min(b.FlushPages*f.count/max(pages, 1), 2*y.most, b.Unflushed))
 	}
-	if f.count > 0 && int64(pages)*pageSize > w.store.bounds.WriterCache/2 { // fewer pages need no more memory
-		w.widen(pages > f.count)
+	if f.count > 0 && int64(pages)*pageSize > w.bounds.WriterCache/2 { // fewer pages need no more memory
+		y.widen(w.tx.conn, &w.bounds, pages > f.count)
 	}
 	y.frames = append(y.frames[:0], y.frames[f.bytes:]...)
 	y.ends = append(y.ends[:0], y.ends[f.ends:]...)
@@ -38,29 +42,28 @@ func (w *writer) aged(f upTo) {
 	y.owes.Store(y.count > 0)
 	y.timer.Stop()
 	if y.count > 0 {
-		y.timer.Reset(w.store.bounds.FlushEvery)
+		y.timer.Reset(w.bounds.FlushEvery)
 	}
-	w.store.stats.flushed(pages)
-	w.store.checkpoints.grown(pages)
+	w.stats.flushed(pages)
+	w.checkpoints.grown(pages)
 }
 
 // widen gives the writer's connection memory for more pages, or for as many as usually.
-func (w *writer) widen(wide bool) {
-	if wide == w.unflushed.wide {
+func (y *unflushed) widen(conn *sqlite3.Conn, b *Bounds, wide bool) {
+	if wide == y.wide {
 		return
 	}
-	size := w.store.bounds.WriterCache
+	size := b.WriterCache
 	if wide {
-		size = w.store.bounds.WideCache
+		size = b.WideCache
 	}
-	if w.tx.conn.Exec(cacheSize(size>>10)) == nil {
-		w.unflushed.wide = wide
+	if conn.Exec(cacheSize(size>>10)) == nil {
+		y.wide = wide
 	}
 }
 
 // enough says whether so much is unflushed that it is flushed.
-func (w *writer) enough() bool {
-	y, b := &w.unflushed, &w.store.bounds
+func (y *unflushed) enough(b *Bounds) bool {
 	return y.count >= min(y.most, b.Unflushed) || int64(len(y.frames)) >= b.UnflushedBytes
 }
 
@@ -80,7 +83,7 @@ func (w *writer) flush() error {
 // tryFlush is one attempt. Without meanwhile nothing is unflushed after it, and no transaction
 // open.
 func (w *writer) tryFlush(duringFlush bool) error {
-	if err := w.store.failed(); err != nil {
+	if err := w.failed(); err != nil {
 		return err
 	}
 	if !w.tx.conn.InTransaction() && len(w.unflushed.ends) == 0 {
@@ -102,7 +105,7 @@ func (w *writer) tryFlush(duringFlush bool) error {
 // flushed is called when SQLite has committed a flush.
 func (w *writer) flushed(f upTo) {
 	w.aged(f)
-	w.store.reach("the tables were flushed")
+	w.reach("the tables were flushed")
 }
 
 // undo rolls back after an error, and returns it. The unflushed entries are applied again by
@@ -110,7 +113,7 @@ func (w *writer) flushed(f upTo) {
 func (w *writer) undo(err error) error {
 	// A transaction that cannot be rolled back would be part of the next one.
 	if undo := w.tx.rollback(); undo != nil || broken(err) {
-		return w.store.fail(errors.Join(err, undo))
+		return w.fail(errors.Join(err, undo))
 	}
 	return err
 }

@@ -88,19 +88,19 @@ func (m *headroom) give() error {
 // lack is called when the disk had no space for a transaction.
 func (w *writer) lack(cause error) {
 	if !w.headroom.full {
-		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
+		w.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
 	w.headroom.full = true
 	if w.unflushed.journal != nil {
 		w.unflushed.journal.Confine(true) // it has blocks of its own
 	}
-	w.store.stats.full.Store(true)
+	w.stats.full.Store(true)
 	if err := w.headroom.give(); err != nil {
-		w.store.log.Error("freeing the reserved disk space failed", "err", err)
+		w.log.Error("freeing the reserved disk space failed", "err", err)
 	}
-	w.store.reach("the reserved space is free")
+	w.reach("the reserved space is free")
 	if w.tx != nil {
-		w.store.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
+		w.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
 	}
 	w.spill(false)
 	w.retryLater()
@@ -109,7 +109,7 @@ func (w *writer) lack(cause error) {
 // retryLater sets the time at which a full disk is tried again. After a flush that
 // fails all unflushed operations are applied again: a tenth of the time at most goes into that.
 func (w *writer) retryLater() {
-	w.retry.Reset(max(w.store.bounds.Retry, 10*w.unflushed.again))
+	w.retry.Reset(max(w.bounds.Retry, 10*w.unflushed.again))
 }
 
 // spill says whether SQLite writes changed pages to its log before a commit if they do not fit into
@@ -124,7 +124,7 @@ func (w *writer) spill(allowed bool) {
 		setting = "PRAGMA cache_spill = OFF"
 	}
 	if err := w.tx.conn.Exec(setting); err != nil {
-		w.store.log.Warn("setting SQLite's memory failed", "err", err)
+		w.log.Warn("setting SQLite's memory failed", "err", err)
 	}
 }
 
@@ -141,9 +141,9 @@ func (w *writer) regain() {
 		w.unflushed.journal.Confine(false)
 		w.unflushed.journal.Reserve()
 	}
-	w.store.reach("the disk has space again")
-	w.store.stats.full.Store(false)
-	w.store.log.Info("disk has space again; events accepted")
+	w.reach("the disk has space again")
+	w.stats.full.Store(false)
+	w.log.Info("disk has space again; events accepted")
 }
 
 // stoppedTimer is a timer that does not run.

@@ -32,7 +32,7 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 
 // Heads leaves out blocked heads: they have no due time. A page is a few hundred entries of one
 // index. That takes the writer less time than a flush.
-func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+func (s *reader) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	return reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) ([]store.Head, error) {
 		target, err := integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 || limit <= 0 {
@@ -44,7 +44,7 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 }
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
-func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, leads bool, err error) {
+func (s *reader) Head(ctx context.Context, delivery int64) (head *store.Head, leads bool, err error) {
 	head, err = reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Head, error) {
 		return first(r.Query(headQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (*store.Head, error) {
 			h := readHead(q, q.String(11))
@@ -59,13 +59,13 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, lea
 // work. Events that are not unflushed are read without a flush: no unflushed operation changes or
 // removes an event. Otherwise every attempt in a long backlog would wait for a flush, and cause
 // one.
-func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	if len(seqs) == 0 {
 		return events, nil
 	}
 	look := s.read
-	if slices.Max(seqs) <= s.writer.unflushed.event.Load() {
+	if slices.Max(seqs) <= s.unflushed.event.Load() {
 		look = s.readFlushed
 	}
 	read := func(r *sqlite3.Conn) (err error) {
@@ -91,7 +91,7 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 
 // readEvent reads the eventColumns of a row. An event whose checksum differs is Damaged, without
 // data.
-func (s *Store) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
+func (s *database) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
 		AcceptedAt: codec.Moment(q.Integer(5)), OccurredAt: codec.Moment(q.Integer(6)), ContentType: grapnel.JSONType,

@@ -66,7 +66,7 @@ func nearest(q *sqlite3.Stmt) (p codec.Place, found bool, rows int, err error) {
 // punch makes the holes in the file. They leave the table at the next purge: a write now would
 // begin the log again, which was just emptied. Until then a later process makes them once more,
 // which changes nothing, because the file only grows.
-func (s *Store) punch(ctx context.Context) error {
+func (s *keeper) punch(ctx context.Context) error {
 	holes, err := reading(ctx, s.read, func(r *sqlite3.Conn) ([]codec.Place, error) {
 		return each(r.Query(holesQuery), func(q *sqlite3.Stmt) (codec.Place, error) {
 			return codec.Place{At: q.Integer(0), Until: q.Integer(1)}, nil
@@ -83,7 +83,7 @@ func (s *Store) punch(ctx context.Context) error {
 }
 
 // dropHoles removes holes that were made from the table.
-func (s *Store) dropHoles(ctx context.Context) error {
+func (s *keeper) dropHoles(ctx context.Context) error {
 	for len(s.purge.holes) > 0 {
 		some := s.purge.holes[:min(s.bounds.Cleared, len(s.purge.holes))]
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {

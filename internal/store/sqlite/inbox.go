@@ -23,7 +23,7 @@ const (
 )
 
 // SetAside encodes on the caller's goroutine, as Append does.
-func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
+func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
 	why, known := asides.Place(a.Why)
 	if !known || why == 0 {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
@@ -38,7 +38,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 }
 
 // ChangeAside encodes on the caller's goroutine, as SetAside does.
-func (s *Store) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
+func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
 	if drop {
 		return s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.q.forgetAside.Text(a.ID).Text(a.Tenant).Run() }})
 	}
@@ -66,7 +66,7 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 }
 
 // Aside returns a request with its body.
-func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
+func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Aside, error) {
 		none := store.ErrNotFound("request")
 		return first(r.Query(asideQuery).Text(id), none, func(q *sqlite3.Stmt) (a grapnel.Aside, err error) {
@@ -85,7 +85,7 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapne
 }
 
 // AsideList returns at most Limit requests; Limit 0 returns none. Corrupt ones are left out.
-func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
+func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.Aside, err error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
@@ -153,7 +153,7 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 // Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and
 // removes the bytes from the files in the same way. Entries in the index of keys stay for some
 // time: a few bytes of a hash, and an event's row id.
-func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
+func (s *keeper) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
 	var known, old []int64

@@ -34,12 +34,12 @@ func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
 }
 
 // Note stores an entry.
-func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
+func (s *changer) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error { return writeAudit(t, &e) }})
 }
 
 // AuditList returns at most Limit entries; no limit: none.
-func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
+func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.AuditEntry, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {

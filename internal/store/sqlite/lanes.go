@@ -21,7 +21,7 @@ const (
 )
 
 // StuckLanes returns at most Limit lanes; no limit: none.
-func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
+func (s *reader) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
 	tenant, one := scope.One()
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {
 		return nil, ctx.Err()

@@ -90,8 +90,8 @@ func held(t *tx) (all map[holder]int, err error) {
 	return held, nil
 }
 
-// releaseLease counts a lease that ends, if d has one. The caller writes or removes the row of d, which
-// has the lease.
+// releaseLease counts a lease that ends, if d has one. The caller writes or removes the row of d,
+// which has the lease.
 func releaseLease(t *tx, d *place) {
 	if d.Token != "" {
 		t.holders.add(holder{d.target, d.consumer}, -1)
@@ -100,7 +100,7 @@ func releaseLease(t *tx, d *place) {
 }
 
 // Claim is one operation of the writer, so that concurrent claims share a transaction.
-func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (s *changer) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	o := &claiming{claim: c}
 	err := s.write(ctx, o)
 	return o.done, err
@@ -192,7 +192,7 @@ func beyond(h *store.Head, over []grapnel.Lease) bool {
 }
 
 // Extend is one operation of the writer.
-func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
+func (s *changer) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
 	o := &extending{token: token, now: now, by: by}
 	err := s.write(ctx, o)
 	return o.done, err
@@ -227,7 +227,7 @@ func (o *extending) apply(t *tx) error {
 }
 
 // Lease finds a lease by its token.
-func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
+func (s *reader) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
 		return first(r.Query(leaseOfQuery).Text(token), store.ErrNotFound("lease"), func(q *sqlite3.Stmt) (grapnel.Lease, error) {
 			return readLease(q, q.String(12)), nil
@@ -236,7 +236,7 @@ func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) 
 }
 
 // LeaseList returns leases in the order of their ends.
-func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
+func (s *reader) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.Lease, error) {
 		target, err := integer(r.Query(targetQuery).Text(queue))
 		if err != nil || target == 0 || limit <= 0 {

@@ -36,7 +36,7 @@ type lister struct {
 // One filter chooses the index; the others check the rows that it yields. If it is unknown which of
 // two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
 // time for longer. That takes a few times as long as the better one alone.
-func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+func (s *reader) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Delivery, error) {
 		if q.Limit <= 0 {
 			return nil, nil
@@ -101,7 +101,7 @@ func (l *lister) read(way way, enough func() bool, has func(event int64) (bool, 
 	return list, resume, err
 }
 
-func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
+func (s *reader) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
 		ctx: ctx, r: r, bounds: &s.bounds, query: q,
 		events: eventFilter{scope, q.Events()},

@@ -17,7 +17,7 @@ const lateQuery = `SELECT seq, due, wide < ? AND token IS NULL FROM pending WHER
 // MakeDue takes the earliest first. The writer looks the heads up itself: a connection for reading
 // would need a flush first, for each of a thousand endpoints that recover together. One operation
 // examines few heads, so that Record need not wait for long.
-func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (n int, err error) {
+func (s *changer) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (n int, err error) {
 	after := dueOf{codec.Micros(h.At), math.MaxInt64}
 	for more := true; more && n < limit; {
 		o := &makingDue{endpoint: endpoint, at: h.At, before: h.Before, after: after, limit: limit - n, look: s.bounds.MadeDue}

@@ -18,7 +18,7 @@ const (
 )
 
 // mergeDays turns hours older than HoursKept into days.
-func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
+func (s *keeper) mergeDays(ctx context.Context, now time.Time) error {
 	below := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
 		var accounts []accountOf // those whose latest hour has to be merged

@@ -40,7 +40,7 @@ const (
 
 // old returns the rows to remove, up to limit. Each block is read in a transaction of its own: a
 // transaction that is open for long keeps the log from being emptied.
-func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {
+func (s *keeper) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {
 	f := &searcher{keep: keep, limit: limit, slack: s.bounds.Slack}
 	if limit <= 0 {
 		return nil, nil

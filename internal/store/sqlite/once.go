@@ -46,12 +46,12 @@ func remember(t *tx, once *store.Once, done any) (store.Answer, error) {
 }
 
 // Recall returns the stored answer of a key.
-func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+func (s *reader) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
 }
 
 // Remember calls Answer with nil.
-func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
+func (s *changer) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
 		if then, err = recall(t, once); then == nil && err == nil {
 			_, err = remember(t, once, nil)
@@ -62,7 +62,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Ans
 }
 
 // Forget deletes answers in the order of their expiry.
-func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	n := 0
 	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
 		n, err = t.changes(t.q.dropAnswers.Int(codec.Micros(now)).Int(int64(max(limit, 0))))

@@ -27,7 +27,7 @@ type purge struct {
 // completely into the database and truncated.
 //
 // Blocks of events that were all read are not read again until the last block has been.
-func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
+func (s *keeper) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
 	s.purge.long = keep.Shortest()
@@ -55,7 +55,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 
 // erased calls remove and then removes the deleted bytes from the files. If that fails the next
 // call does it.
-func (s *Store) erased(ctx context.Context, remove func() error) error {
+func (s *keeper) erased(ctx context.Context, remove func() error) error {
 	s.purge.deferred = true
 	err := s.pinned(ctx, func() error {
 		err := s.dropHoles(ctx)
@@ -78,7 +78,7 @@ func (s *Store) erased(ctx context.Context, remove func() error) error {
 }
 
 // removeOld removes the rows found, a few in each transaction.
-func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
+func (s *keeper) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
 	for len(found) > 0 {
 		n := 0
 		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= s.bounds.Purged); n++ {
@@ -154,6 +154,6 @@ const imbalanceQuery = "SELECT ifnull(sum(made), 0) - ifnull(sum(n), 0) - (SELEC
 
 // Imbalance compares counts that are maintained in different ways: created deliveries are counted
 // up only, pending and finished ones up and down.
-func (s *Store) Imbalance(ctx context.Context) (int64, error) {
+func (s *reader) Imbalance(ctx context.Context) (int64, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return one(r, imbalanceQuery) })
 }

@@ -15,8 +15,8 @@ import (
 type readers chan *sqlite3.Conn
 
 // read lends a connection to do. The tables then have every write that has returned.
-func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if s.writer.unflushed.owes.Load() {
+func (s *database) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if s.unflushed.owes.Load() {
 		switch err := s.write(ctx, flushing{}); {
 		case grapnel.CodeOf(err) == grapnel.CodeStorageFull:
 			return s.write(ctx, seeing(do)) // the disk has no space for a flush, and the writer sees all
@@ -29,8 +29,8 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 
 // readUnflushed is like read for something that takes well below a millisecond. If there are
 // unflushed writes, the writer reads on its own connection, which sees them: no flush is needed.
-func (s *Store) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if !s.writer.unflushed.owes.Load() {
+func (s *database) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if !s.unflushed.owes.Load() {
 		return s.readFlushed(ctx, do)
 	}
 	return s.write(ctx, looking(do))
@@ -39,7 +39,7 @@ func (s *Store) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error)
 // readFlushed does the same as read, but the tables may lack the unflushed writes.
 //
 // When ctx ends, the connection's running statement is interrupted.
-func (s *Store) readFlushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
+func (s *database) readFlushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (f *filters) where() string {
 }
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
-func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
+func (s *database) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return s.read(ctx, func(r *sqlite3.Conn) error { return together(r, do) })
 }
 

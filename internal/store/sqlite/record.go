@@ -12,7 +12,7 @@ import (
 )
 
 // Record applies the changes in order; each result is the state right after its change.
-func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+func (s *changer) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
 		if err := s.turn(&changes[i], &o.turns[i]); err != nil {
@@ -75,7 +75,7 @@ type turn struct {
 	tell     *batch        // instead of Operational
 }
 
-func (s *Store) turn(c *store.Change, r *turn) (err error) {
+func (s *changer) turn(c *store.Change, r *turn) (err error) {
 	*r = turn{Change: c, tell: s.batch(c.Operational)}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
@@ -152,7 +152,8 @@ func changeDelivery(t *tx, c *store.Change, attempt []byte, a *grapnel.Tried) (d
 	return done, err
 }
 
-// changeLate is the result of a change of a delivery that is not pending. Its lane may have a new head.
+// changeLate is the result of a change of a delivery that is not pending. Its lane may have a new
+// head.
 func changeLate(t *tx, c *store.Change) (store.Changed, error) {
 	if err := t.writeDeferred(); err != nil {
 		return store.Changed{}, err
@@ -184,8 +185,8 @@ func (d *place) head() *store.Head {
 	return &h
 }
 
-// applyChange makes a change of d and returns the head of its lane, or d itself if it has no lane. The
-// attempt that ends d is stored in the finished row, which saves a row for most deliveries.
+// applyChange makes a change of d and returns the head of its lane, or d itself if it has no lane.
+// The attempt that ends d is stored in the finished row, which saves a row for most deliveries.
 func applyChange(t *tx, d *place, c *store.Change, attempt []byte, a *grapnel.Tried) (*place, error) {
 	releaseLease(t, d)
 	counts := d.Counts(c)
@@ -221,8 +222,8 @@ func applyChange(t *tx, d *place, c *store.Change, attempt []byte, a *grapnel.Tr
 
 const standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
 
-// storeStanding stores a change's standing, unless a newer one is stored or the endpoint was removed: no
-// call would delete that standing any more.
+// storeStanding stores a change's standing, unless a newer one is stored or the endpoint was
+// removed: no call would delete that standing any more.
 func storeStanding(t *tx, s *store.Standing, body []byte) error {
 	at, err := findObject(t, endpoints, s.Endpoint)
 	if err != nil || !at.There {
@@ -232,7 +233,7 @@ func storeStanding(t *tx, s *store.Standing, body []byte) error {
 }
 
 // Standings are sorted by endpoint.
-func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
+func (s *reader) Standings(ctx context.Context) ([]store.Standing, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Standing, error) {
 		return each(r.Query(standingsQuery), func(q *sqlite3.Stmt) (one store.Standing, err error) {
 			one.Endpoint, one.Number = q.String(0), q.Integer(1)

@@ -13,7 +13,7 @@ import (
 
 // Advance commits the cursor together with the deliveries before it, so a repeated step finds the
 // cursor elsewhere.
-func (s *Store) Advance(ctx context.Context, step store.ReplayStep) (done []store.Redelivered, err error) {
+func (s *changer) Advance(ctx context.Context, step store.ReplayStep) (done []store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
 		done, err = advance(t, &step)
 		return err
@@ -84,8 +84,8 @@ func checkOpen(t *tx, endpoint string) error {
 	return err
 }
 
-// redeliver creates a delivery that repeats another one, by hand or by a replay, and records that on
-// the original.
+// redeliver creates a delivery that repeats another one, by hand or by a replay, and records that
+// on the original.
 func redeliver(t *tx, of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
 	d := &t.fresh
@@ -132,8 +132,8 @@ func originOf(t *tx, delivery int64) (*origin, error) {
 	})
 }
 
-// noteRepeated records the result of a redelivery: on its original, unless that was redelivered once
-// more since, and with the replay that created it, if any.
+// noteRepeated records the result of a redelivery: on its original, unless that was redelivered
+// once more since, and with the replay that created it, if any.
 func noteRepeated(t *tx, d *place, ended grapnel.Status) error {
 	if err := t.writeDeferred(); err != nil { // a trigger of mark looks into finished
 		return err
@@ -152,7 +152,7 @@ func noteRepeated(t *tx, d *place, ended grapnel.Status) error {
 	if replay == 0 {
 		return err
 	}
-	t.replayed.Store(true)
+	t.unflushed.replayed.Store(true)
 	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()
 }
 
@@ -183,7 +183,7 @@ func resolve(t *tx, d *place) error {
 }
 
 // Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
-func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
+func (s *changer) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
 		done, err = repeat(t, scope, &r)
 		return err
@@ -221,7 +221,7 @@ func repeat(t *tx, scope store.Scope, r *store.Redelivery) (done store.Redeliver
 }
 
 // Annotate writes only the mark.
-func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
+func (s *changer) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
 	return s.write(ctx, &change{do: func(t *tx) error { return annotate(t, scope, &a) }})
 }
 

@@ -37,7 +37,7 @@ func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
 
 // PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:
 // an operator may want to stop the writes that flush it.
-func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+func (s *changer) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
 		do: func(t *tx) (int64, error) { return putReplay(t, scope, r) }})
 }
@@ -68,7 +68,7 @@ func putReplay(t *tx, scope store.Scope, r grapnel.Replay) (revision int64, err 
 }
 
 // Replay returns one.
-func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+func (s *reader) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
 	kept, err := reading(ctx, s.read, func(r *sqlite3.Conn) (*decide.StoredReplay, error) { return scopedReplay(r, scope, id) })
 	if err != nil {
 		return grapnel.Replay{}, err
@@ -87,15 +87,15 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*decide.Stored
 // readReplays is read for something that depends on replays and their progress alone. Of the
 // unflushed operations only one that ends a redelivery changes these, so it seldom needs a flush:
 // replays are looked at each second.
-func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if s.replayed.Load() {
+func (s *reader) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if s.unflushed.replayed.Load() {
 		return s.read(ctx, do)
 	}
 	return s.readFlushed(ctx, do)
 }
 
 // ReplayList returns at most Limit replays; no limit is none.
-func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
+func (s *reader) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
 	return reading(ctx, s.readReplays, func(r *sqlite3.Conn) ([]grapnel.Replay, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
@@ -126,7 +126,7 @@ func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 }
 
 // ReplayItems returns at most limit; no limit is none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
+func (s *reader) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
 	limit int) ([]grapnel.ReplayItem, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.ReplayItem, error) {
 		of, err := scopedReplay(r, scope, id)

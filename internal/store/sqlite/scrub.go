@@ -152,7 +152,7 @@ func scrub(page []byte, first bool) (changed bool) {
 }
 
 // scrubPurged scrubs the pages that were changed since the log was begun.
-func (s *Store) scrubPurged(ctx context.Context) error {
+func (s *keeper) scrubPurged(ctx context.Context) error {
 	pages, err := changedPages(s.path + "-wal")
 	for len(pages) > 0 && err == nil {
 		n := min(s.bounds.Scrubbed, len(pages))
@@ -165,7 +165,7 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 // pinned calls do while a snapshot is open, which keeps the log from being restarted: pages
 // committed meanwhile stay in it. do writes, so the snapshot is on a connection for reading. On a
 // full disk Store.snapshot may use that of the writer, which would wait for itself then.
-func (s *Store) pinned(ctx context.Context, do func() error) error {
+func (s *keeper) pinned(ctx context.Context, do func() error) error {
 	return s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		return together(r, func(r *sqlite3.Conn) error {
 			if _, err := one(r, imbalanceQuery); err != nil {

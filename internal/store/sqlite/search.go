@@ -13,7 +13,7 @@ import (
 // DeliverySearch searches the data of the deliveries that a DeliveryList would show. Corrupt data
 // contain no text. If it is unknown which of two filters leaves fewer rows, it tries both, each for
 // a part of the time, and takes the one that comes further.
-func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+func (s *reader) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list, resume = nil, 0
@@ -26,7 +26,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		if err != nil {
 			return err
 		}
-		data := search{store: s, r: r, text: []byte(text), look: l.look}
+		data := search{readEvent: s.readEvent, r: r, text: []byte(text), look: l.look}
 		for i, way := range ways {
 			l.look.begin(len(ways))
 			found, rest, err := l.read(way, l.look.enough, data.contains)
@@ -107,12 +107,12 @@ func (k *look) spent() bool {
 
 // search looks for a text.
 type search struct {
-	store *Store
-	r     *sqlite3.Conn
-	text  []byte
-	look  *look
-	event int64 // the last examined one: deliveries of one event follow each other
-	found bool
+	readEvent func(*sqlite3.Stmt) (*grapnel.Event, error)
+	r         *sqlite3.Conn
+	text      []byte
+	look      *look
+	event     int64 // the last examined one: deliveries of one event follow each other
+	found     bool
 }
 
 func (s *search) contains(event int64) (bool, error) {
@@ -122,7 +122,7 @@ func (s *search) contains(event int64) (bool, error) {
 	if s.event == event {
 		return s.found, nil
 	}
-	e, err := first(s.r.Query(eventQuery).Int(event), nil, s.store.readEvent)
+	e, err := first(s.r.Query(eventQuery).Int(event), nil, s.readEvent)
 	if err != nil {
 		return false, err
 	}

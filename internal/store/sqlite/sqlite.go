@@ -43,7 +43,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -75,44 +74,19 @@ const pageSize = 8192
 
 // Store is an open database.
 type Store struct {
-	writer      writer
-	checkpoints checkpoints
-	readers     readers
-	lendable    int // number of readers
-	bounds      Bounds
-	packer      *codec.Packer
-	data        *dataFile
-	ids         *grapnel.IDs
-	stats       stats
-	drained     drained
-	purge       purge
-	replayed    atomic.Bool // a replay has progressed, which the tables do not show before the commit
-	path        string
-	log         *slog.Logger
-	now         func() time.Time
-	lock        io.Closer
-	opened      bool
+	*database
+	reader
+	changer
+	keeper
 
-	moved   chan struct{} // closed when no entry moves to the index of Known keys any more
-	closing chan struct{}
-	once    sync.Once
-	failure atomic.Pointer[error]
-	fatal   chan error
-
-	step func(string) // a test copies the files at each step to durability; nil: nothing
-}
-
-// reach calls step.
-func (s *Store) reach(step string) {
-	if s.step != nil {
-		s.step(step)
-	}
+	writer writer
+	ids    *grapnel.IDs
+	lock   io.Closer
+	opened bool
+	once   sync.Once
 }
 
 var _ store.Store = (*Store)(nil)
-
-// errClosed is the error of calls on a closed store.
-var errClosed = errors.New("sqlite: the store is closed")
 
 // Open opens the database at path, or creates it. The directory must exist.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
@@ -121,30 +95,36 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
-	s := &Store{
-		bounds:  bounds.Fill(o.Bounds),
-		log:     cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		now:     o.Now,
-		moved:   make(chan struct{}),
-		closing: make(chan struct{}),
-		fatal:   make(chan error, 1),
-		purge:   purge{deferred: true},
-		path:    path,
+	d := &database{
+		bounds:    bounds.Fill(o.Bounds),
+		line:      line{wake: make(chan struct{}, 1)},
+		spare:     sync.Pool{New: newRequest},
+		stopped:   make(chan struct{}),
+		unflushed: unflushed{path: path + ".journal", timer: stoppedTimer()},
+		log:       cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		now:       o.Now,
+		closing:   make(chan struct{}),
+		fatal:     make(chan error, 1),
+		path:      path,
 	}
-	s.data = &dataFile{path: cmp.Or(o.data, path+".data"), copied: o.data != "", bounds: &s.bounds}
-	s.drained = drained{most: s.bounds.Names, to: make(map[string]int64)}
-	if s.now == nil {
-		s.now = time.Now
+	d.data = &dataFile{path: cmp.Or(o.data, path+".data"), copied: o.data != "", bounds: &d.bounds}
+	d.unflushed.most = max(1, d.bounds.Unflushed/4)
+	if d.now == nil {
+		d.now = time.Now
 	}
+	c := new(checkpoints)
 	if o.Ballast == 0 {
 		o.Ballast = DefaultBallast
 	}
-	s.writer = writer{
-		store: s, line: line{wake: make(chan struct{}, 1)}, spare: sync.Pool{New: newRequest},
-		quit: make(chan struct{}), stopped: make(chan struct{}),
-		unflushed: unflushed{path: path + ".journal", timer: stoppedTimer(), most: max(1, s.bounds.Unflushed/4)},
-		headroom:  &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe},
-		retry:     stoppedTimer(), rest: stoppedTimer(),
+	s := &Store{
+		database: d, reader: reader{d},
+		changer: changer{database: d, drained: drained{most: d.bounds.Names, to: make(map[string]int64)}},
+		keeper:  keeper{database: d, checkpoints: c, purge: purge{deferred: true}, moved: make(chan struct{})},
+		writer: writer{
+			database: d, checkpoints: c, quit: make(chan struct{}),
+			headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: d.bounds.Probe},
+			retry:    stoppedTimer(), rest: stoppedTimer(),
+		},
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
@@ -190,7 +170,7 @@ func (s *Store) connect(path string) error {
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, unflushed: &s.writer.unflushed, replayed: &s.replayed}
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, unflushed: &s.unflushed}
 	if err := migrateAt(path, conn); err != nil {
 		return err
 	}
@@ -200,14 +180,14 @@ func (s *Store) connect(path string) error {
 	if s.ids, err = readIDKey(conn); err != nil {
 		return err
 	}
-	if err := s.catchUp(); err != nil {
+	if err := s.writer.catchUp(); err != nil {
 		return err
 	}
 	b := &s.bounds
 	if err := conn.Exec(fmt.Sprintf("PRAGMA journal_size_limit = %d", b.LogAtMost*b.Checkpoint*pageSize)); err != nil {
 		return err
 	}
-	s.checkpoints = checkpoints{store: s, at: int64(b.Checkpoint), wake: make(chan struct{}, 1), asked: make(chan chan struct{}),
+	*s.checkpoints = checkpoints{database: s.database, at: int64(b.Checkpoint), wake: make(chan struct{}, 1), asked: make(chan chan struct{}),
 		cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, s.bounds.CheckpointCache>>10); err != nil {
 		return err
@@ -324,26 +304,6 @@ func verify(conn *sqlite3.Conn) error {
 // Fatal delivers the error after which the store refuses all calls. Its owner ends the process.
 func (s *Store) Fatal() <-chan error { return s.fatal }
 
-// fail makes err the error of every later call, and returns it.
-func (s *Store) fail(err error) error {
-	err = fmt.Errorf("sqlite: the database cannot be trusted any more; it has to be opened anew: %w", err)
-	if s.failure.CompareAndSwap(nil, &err) {
-		s.log.Error("database failed; refusing every call", "err", err)
-		s.fatal <- err
-	}
-	return s.failed()
-}
-
-func (s *Store) failed() error {
-	if err := s.failure.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// gone is the error of a call that came too late.
-func (s *Store) gone() error { return cmp.Or(s.failed(), errClosed) }
-
 // Close commits the queued operations, and closes the database. Later calls fail.
 func (s *Store) Close() error {
 	var err error
@@ -351,7 +311,7 @@ func (s *Store) Close() error {
 		close(s.closing)
 		<-s.moved
 		close(s.writer.quit)
-		<-s.writer.stopped
+		<-s.stopped
 		err = s.writer.endJournal()
 		close(s.checkpoints.quit)
 		<-s.checkpoints.done

@@ -80,6 +80,6 @@ func (s *Store) Stats() Stats {
 	s.stats.mu.Unlock()
 	sum.Full, sum.Damaged = s.stats.full.Load(), s.stats.damaged.Load()
 	sum.LogPages = s.checkpoints.pages.Load()
-	sum.Queued = s.writer.line.length()
+	sum.Queued = s.line.length()
 	return sum
 }

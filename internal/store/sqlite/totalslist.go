@@ -47,7 +47,7 @@ type totalsList struct {
 type adder = func(at time.Time, group string, sum *grapnel.Totals)
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
-func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
+func (s *reader) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Bucket, error) {
 		l := totalsList{ctx: ctx, r: r, query: &q, first: -1 << 53, last: 1 << 53, sums: store.NewSums(&q), names: make(map[int64]string)}
 		if !q.From.IsZero() {

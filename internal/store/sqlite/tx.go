@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -37,8 +36,6 @@ type tx struct {
 	deliveries rowIDs // the row ids of deliveries, pending or finished
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
-
-	replayed *atomic.Bool // Store.replayed
 
 	number uint64 // of the last batch in the tables; see unflushed
 	needed bool   // they have the note that the journal is needed
@@ -169,7 +166,7 @@ func (t *tx) combine(number uint64, needed bool) error {
 func (t *tx) committedWith(number uint64, needed bool) {
 	t.committed, t.number, t.needed, t.data.noted = t.version, number, needed, t.data.used
 	t.unflushed.ended.Store(t.unflushed.begun.Load())
-	t.replayed.Store(false)
+	t.unflushed.replayed.Store(false)
 	t.dedupe.committed()
 }
 
@@ -206,8 +203,8 @@ func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
 }
 
-// noteAccepted notes that the event with this row id was accepted at this time. The last row id of an
-// hour is stored rounded up, so that it changes now and then and not with every transaction.
+// noteAccepted notes that the event with this row id was accepted at this time. The last row id of
+// an hour is stored rounded up, so that it changes now and then and not with every transaction.
 func noteAccepted(t *tx, at, seq int64) error {
 	hour := codec.HourOf(at)
 	if seq <= t.hours[hour] {

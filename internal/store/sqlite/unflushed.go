@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // A batch of operations becomes durable in one of two ways.
@@ -49,6 +50,8 @@ type unflushed struct {
 	alone   atomic.Uint64 // the one that their file holds without SQLite's log
 
 	begun, ended atomic.Uint64 // commits of SQLite; a failed one does not end
+
+	replayed atomic.Bool // a replay has progressed, which the tables do not show before the commit
 }
 
 const (
@@ -69,14 +72,14 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	if w.unflushed.journal != nil {
 		number++
 	}
-	w.store.data.willBeUsed()
+	w.data.willBeUsed()
 	if err := w.tx.commit(number, w.unflushed.journal != nil); err != nil {
 		return -1, err
 	}
 	w.unflushed.number = number
 	w.unflushed.synced.Store(number)
 	w.aged(w.all())
-	w.store.reach("SQLite has committed")
+	w.reach("SQLite has committed")
 	if j := w.unflushed.journal; j != nil {
 		_ = j.Committed(number) // the commit is durable, and without that note a start has less to compare
 	}
@@ -88,9 +91,9 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 func (w *writer) apply(batch []*request, unflushed bool) (culprit int, err error) {
 	event, delivery := w.tx.events.last, w.tx.deliveries.last
 	var synced func() error
-	before := w.store.data.at.Load()
+	before := w.data.at.Load()
 	if unflushed {
-		if synced, err = w.store.data.put(batch); err != nil {
+		if synced, err = w.data.put(batch); err != nil {
 			return -1, err
 		}
 	}
@@ -99,8 +102,8 @@ func (w *writer) apply(batch []*request, unflushed bool) (culprit int, err error
 		if err := synced(); err != nil {
 			return -1, err
 		}
-		w.store.stats.kept(int(w.store.data.at.Load() - before))
-		w.store.reach("data were synced")
+		w.stats.kept(int(w.data.at.Load() - before))
+		w.reach("data were synced")
 	}
 	if err == nil && unflushed {
 		err = w.keep(batch, event, delivery)
@@ -136,15 +139,15 @@ func (w *writer) ready(batch []*request) (unflushed bool, err error) {
 		}
 	case !w.tx.needed:
 		unflushed = false
-	case w.store.data.lacks(batch):
+	case w.data.lacks(batch):
 		unflushed = false // it is committed with the note that the file is used, before any row refers to it
-		if err = w.store.data.create(y.key); full(err) {
+		if err = w.data.create(y.key); full(err) {
 			return false, err
 		} else if err != nil {
-			w.store.log.Warn("data of events stay in the database, as they cannot have a file", "err", err)
-			w.store.data.never = true
+			w.log.Warn("data of events stay in the database, as they cannot have a file", "err", err)
+			w.data.never = true
 		}
-	case !y.room(w.store.bounds.Half):
+	case !y.room(w.bounds.Half):
 		if unflushed = y.journal.Other() <= y.synced.Load(); unflushed {
 			y.journal.Turn()
 			y.half = 0
@@ -157,7 +160,7 @@ func (w *writer) ready(batch []*request) (unflushed bool, err error) {
 		if err := w.tryFlush(false); err != nil {
 			return false, err
 		}
-		if err := w.sync(!unflushed); err != nil {
+		if err := y.sync(w.tx.conn, !unflushed); err != nil {
 			return false, err
 		}
 	}
@@ -190,16 +193,16 @@ func (w *writer) createJournal() error {
 	if err != nil {
 		return err
 	}
-	j, err := journal.Create(y.path, y.key, uint64(drawn), y.number, w.store.bounds.Journal)
+	j, err := journal.Create(y.path, y.key, uint64(drawn), y.number, w.bounds.Journal)
 	if err != nil {
 		return err
 	}
 	if missing := j.Reserve(); missing > 0 {
-		w.store.log.Warn("journal not reserved whole; fewer outcomes can be recorded if the disk gets full", "missing_bytes", missing)
+		w.log.Warn("journal not reserved whole; fewer outcomes can be recorded if the disk gets full", "missing_bytes", missing)
 	}
 	j.Confine(w.headroom.full)
 	y.journal, y.generation = j, uint64(drawn)
-	w.store.reach("the journal was created")
+	w.reach("the journal was created")
 	return nil
 }
 
@@ -226,18 +229,18 @@ func keeps(o operation) bool {
 }
 
 // sync says whether SQLite syncs its log with each commit. No transaction is open.
-func (w *writer) sync(always bool) error {
-	if w.unflushed.loose == !always {
+func (y *unflushed) sync(conn *sqlite3.Conn, always bool) error {
+	if y.loose == !always {
 		return nil
 	}
 	setting := loose
 	if always {
 		setting = strict
 	}
-	if err := w.tx.conn.Exec(setting); err != nil {
+	if err := conn.Exec(setting); err != nil {
 		return err
 	}
-	w.unflushed.loose = !always
+	y.loose = !always
 	return nil
 }
 
@@ -253,8 +256,8 @@ func (w *writer) resume() error {
 	if len(w.unflushed.ends) == 0 {
 		return nil
 	}
-	began := w.store.now()
-	defer func() { w.unflushed.again = w.store.now().Sub(began) }()
+	began := w.now()
+	defer func() { w.unflushed.again = w.now().Sub(began) }()
 	event, delivery, from := w.tx.events.given, w.tx.deliveries.given, 0
 	defer func() { // the numbers that a failed batch had are not used again
 		w.tx.events.skip(event)
@@ -283,7 +286,7 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	f := codec.Into(append(y.frames, make([]byte, journal.Header)...))
 	codec.Number(f, &event)
 	codec.Number(f, &delivery)
-	codec.Number(f, &w.store.data.until)
+	codec.Number(f, &w.data.until)
 	for _, r := range batch {
 		if r.err == nil && writeEntry(f, r.operation) {
 			operations++
@@ -302,10 +305,10 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	y.number++
 	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
 	y.half += operations
-	w.store.stats.kept(len(frames) - begin)
-	w.store.reach("a frame was written")
+	w.stats.kept(len(frames) - begin)
+	w.reach("a frame was written")
 	if !y.owes.Swap(true) {
-		y.timer.Reset(w.store.bounds.FlushEvery)
+		y.timer.Reset(w.bounds.FlushEvery)
 	}
 	return nil
 }
@@ -317,15 +320,15 @@ func (w *writer) endJournal() error {
 		return nil
 	}
 	defer func() { _ = w.unflushed.journal.Close() }()
-	if w.store.failed() != nil {
+	if w.failed() != nil {
 		return nil
 	}
 	err := w.tryFlush(false)
 	if err == nil {
-		err = w.store.data.settle()
+		err = w.data.settle()
 	}
 	if err == nil {
-		err = w.sync(true)
+		err = w.unflushed.sync(w.tx.conn, true)
 	}
 	if err == nil {
 		err = w.tx.begin()
@@ -336,6 +339,6 @@ func (w *writer) endJournal() error {
 	if err != nil {
 		return errors.Join(err, w.tx.rollback())
 	}
-	w.store.reach("the journal is not needed")
+	w.reach("the journal is not needed")
 	return journal.Remove(w.unflushed.path)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,34 +50,31 @@ const (
 // writer owns the connection that writes. All operations go through its goroutine, which collects
 // the queued ones, applies them in one transaction and commits once.
 type writer struct {
-	store   *Store
-	tx      *tx
-	line    line
-	spare   sync.Pool     // of *request that are in no line
-	quit    chan struct{} // closed to stop
-	stopped chan struct{} // closed when it has
+	*database
+	checkpoints *checkpoints
+	tx          *tx
+	quit        chan struct{} // closed to stop
 
-	batch     []*request
-	share     share      // of new events in it
-	light     []*request // that are done while a flush is committed
-	readers   []*request // that wait for a flush
-	unflushed unflushed
-	headroom  *headroom
-	stuck     bool        // a flush has failed on the full disk; until the next retry the journal has all
-	retry     *time.Timer // while the disk is full: when to try again
-	rest      *time.Timer // since the last batch: when to give memory back
+	batch    []*request
+	share    share      // of new events in it
+	light    []*request // that are done while a flush is committed
+	flushing []*request // that wait for a flush, to read
+	headroom *headroom
+	stuck    bool        // a flush has failed on the full disk; until the next retry the journal has all
+	retry    *time.Timer // while the disk is full: when to try again
+	rest     *time.Timer // since the last batch: when to give memory back
 }
 
 // write queues an operation and waits until it is durable or has failed. The writer's goroutine
 // (writer.run) takes it from the line and calls its apply.
-func (s *Store) write(ctx context.Context, o operation) error {
+func (s *database) write(ctx context.Context, o operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := s.writer.spare.Get().(*request)
+	r := s.spare.Get().(*request)
 	r.operation, r.err, r.heavy = o, nil, false
 	r.state.Store(waits)
-	if !s.writer.line.join(r) {
+	if !s.line.join(r) {
 		return s.gone()
 	}
 	select {
@@ -91,19 +87,19 @@ func (s *Store) write(ctx context.Context, o operation) error {
 	}
 	err := r.err
 	r.operation = nil
-	s.writer.spare.Put(r)
+	s.spare.Put(r)
 	return err
 }
 
 func (w *writer) run() {
 	defer close(w.stopped)
-	defer func() { answer(w.line.close(), w.store.gone()) }()
+	defer func() { answer(w.line.close(), w.gone()) }()
 	for w.next() {
 		w.commit()
 		clear(w.batch)
 		w.batch = w.batch[:0]
 		w.settle()
-		w.rest.Reset(w.store.bounds.Rest)
+		w.rest.Reset(w.bounds.Rest)
 	}
 }
 
@@ -114,13 +110,13 @@ func (w *writer) shrink() {
 	if w.headroom.full || w.tryFlush(false) != nil || w.tx.conn.Exec(free) != nil {
 		return
 	}
-	w.widen(false)
+	w.unflushed.widen(w.tx.conn, &w.bounds, false)
 	w.unflushed.frames = nil
-	for range w.store.bounds.Readers {
+	for range w.bounds.Readers {
 		select {
-		case conn := <-w.store.readers:
+		case conn := <-w.readers:
 			_ = conn.Exec(free) // a connection that fails at this fails at its next read too
-			w.store.readers <- conn
+			w.readers <- conn
 		default:
 		}
 	}
@@ -129,13 +125,13 @@ func (w *writer) shrink() {
 // settle flushes the tables between two batches if it is time, and copies the log if that was
 // asked. If that fails the journal has what the tables lack, and a later flush tries again.
 func (w *writer) settle() {
-	c := &w.store.checkpoints
+	c := w.checkpoints
 	if w.stuck {
 		w.answerReaders(errFull(nil))
 		c.reply(func() error { return errFull(nil) })
 		return
 	}
-	if !w.enough() && len(w.readers) == 0 && w.unflushed.owes.Load() && !c.waits() {
+	if !w.unflushed.enough(&w.bounds) && len(w.flushing) == 0 && w.unflushed.owes.Load() && !c.waits() {
 		if !w.tx.deferred.enough() {
 			return
 		}
@@ -155,7 +151,7 @@ func (w *writer) settle() {
 			c.reply(func() error { return err })
 			return
 		}
-		c.rest(w)
+		c.rest(w.tx.conn, w.cut)
 	}
 	if w.headroom.full && err == nil {
 		c.spare(w.tx.conn)
@@ -167,15 +163,15 @@ func (w *writer) answerReaders(err error) {
 	if full(err) {
 		err = errFull(err)
 	}
-	answer(w.readers, err)
-	clear(w.readers)
-	w.readers = w.readers[:0]
+	answer(w.flushing, err)
+	clear(w.flushing)
+	w.flushing = w.flushing[:0]
 }
 
 // next flushes the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
-	w.share = share{most: w.store.bounds.Events, least: w.store.bounds.Share}
+	w.share = share{most: w.bounds.Events, least: w.bounds.Share}
 	select { // even if the line is never empty
 	case <-w.unflushed.timer.C:
 		w.age()
@@ -208,10 +204,10 @@ func (w *writer) next() bool {
 // bring nothing.
 func (w *writer) gather(take func() int) {
 	n := take()
-	for began := w.store.now(); n < w.store.bounds.Enough; {
+	for began := w.now(); n < w.bounds.Enough; {
 		before := n
 		runtime.Gosched()
-		if n = take(); n == before || w.store.now().Sub(began) > w.store.bounds.Yield {
+		if n = take(); n == before || w.now().Sub(began) > w.bounds.Yield {
 			return
 		}
 	}
@@ -221,11 +217,11 @@ func (w *writer) gather(take func() int) {
 // then, so the memory for frames goes back.
 func (w *writer) age() {
 	if w.stuck {
-		w.unflushed.timer.Reset(w.store.bounds.Retry)
+		w.unflushed.timer.Reset(w.bounds.Retry)
 		return
 	}
 	if err := w.flush(); err != nil {
-		w.unflushed.timer.Reset(w.store.bounds.Retry)
+		w.unflushed.timer.Reset(w.bounds.Retry)
 		return
 	}
 	w.unflushed.frames = bytes.Clone(w.unflushed.frames)
@@ -233,7 +229,7 @@ func (w *writer) age() {
 
 // drain moves requests from the line to the batch, and returns how many are in it.
 func (w *writer) drain() int {
-	w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.share)
+	w.batch = w.line.take(w.batch, w.bounds.Batch-len(w.batch), &w.share)
 	return len(w.batch)
 }
 
@@ -272,7 +268,7 @@ func (w *writer) commit() {
 func (w *writer) done(batch []*request, err error) {
 	for i, r := range batch {
 		if _, reads := r.operation.(flushing); reads && err == nil {
-			w.readers = append(w.readers, r)
+			w.flushing = append(w.flushing, r)
 		} else {
 			answer(batch[i:i+1], err)
 		}
@@ -291,19 +287,19 @@ func answer(batch []*request, err error) {
 
 // try makes one attempt to do a batch. It returns which request it failed at, or -1.
 func (w *writer) try(batch []*request) (culprit int, err error) {
-	if err := w.store.failed(); err != nil {
+	if err := w.failed(); err != nil {
 		return -1, err
 	}
-	started := w.store.now()
+	started := w.now()
 	if culprit, err = w.transact(batch); errors.Is(err, errStuck) {
 		return culprit, err
 	} else if err != nil {
-		if err := w.undo(err); w.store.failed() != nil {
+		if err := w.undo(err); w.failed() != nil {
 			return -1, err
 		}
 		return culprit, err
 	}
-	w.store.stats.committed(len(batch), w.store.now().Sub(started))
+	w.stats.committed(len(batch), w.now().Sub(started))
 	return -1, nil
 }
 

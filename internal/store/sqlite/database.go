@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// database is what those who read and the writer share: the way to the writer (write), the lent
+// connections (read), and the error after which the files cannot be trusted any more (fail).
+type database struct {
+	bounds    Bounds
+	packer    *codec.Packer
+	data      *dataFile
+	line      line
+	spare     sync.Pool     // of *request that are in no line
+	stopped   chan struct{} // closed when the writer has stopped
+	unflushed unflushed
+	readers   readers
+	lendable  int // number of readers
+	stats     stats
+	path      string
+	log       *slog.Logger
+	now       func() time.Time
+	closing   chan struct{}
+	failure   atomic.Pointer[error]
+	fatal     chan error
+
+	step func(string) // a test copies the files at each step to durability; nil: nothing
+}
+
+// reach calls step.
+func (s *database) reach(step string) {
+	if s.step != nil {
+		s.step(step)
+	}
+}
+
+// errClosed is the error of calls on a closed store.
+var errClosed = errors.New("sqlite: the store is closed")
+
+// fail makes err the error of every later call, and returns it.
+func (s *database) fail(err error) error {
+	err = fmt.Errorf("sqlite: the database cannot be trusted any more; it has to be opened anew: %w", err)
+	if s.failure.CompareAndSwap(nil, &err) {
+		s.log.Error("database failed; refusing every call", "err", err)
+		s.fatal <- err
+	}
+	return s.failed()
+}
+
+func (s *database) failed() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// gone is the error of a call that came too late.
+func (s *database) gone() error { return cmp.Or(s.failed(), errClosed) }
+
+// reader has the calls that read.
+type reader struct{ *database }
+
+// changer has the calls that write: each makes an operation and waits for it (write).
+type changer struct {
+	*database
+	drained drained
+}
+
+// keeper has the calls that remove expired rows, and the goroutine that writes the index of Known
+// keys.
+type keeper struct {
+	*database
+	checkpoints *checkpoints
+	purge       purge
+	moved       chan struct{} // closed when no entry moves to the index of Known keys any more
+}
