@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"hash/crc32"
 	"slices"
 	"time"
 
@@ -56,22 +55,6 @@ func (o *appending) apply(t *tx) error {
 	}
 	o.made, err = remember(t, o.once, o.done)
 	return err
-}
-
-// batch is a store.Batch as passed to the writer. A nil one is none: it is never stale, and
-// accepting it does nothing.
-type batch struct {
-	config int64
-	events []incoming
-}
-
-// incoming is an event as it goes to the writer: its data, its metadata and how it came in are the
-// frozen ones.
-type incoming struct {
-	grapnel.Event
-	frozen  codec.Frozen
-	known   *known
-	targets []store.Target
 }
 
 // batch encodes the events of a batch, on the goroutine of the caller.
@@ -185,10 +168,6 @@ func enter(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
 	return placed, learn(t, e.known, placed, before)
 }
 
-// metQuery begins with the id, because a tenant may have many kinds (CROSS JOIN keeps the order).
-const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.data
-	FROM event e CROSS JOIN kind k ON k.number = e.kind WHERE e.id = ? AND k.tenant = ?`
-
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func meet(t *tx, e *incoming) (*store.Placed, error) {
 	if !t.knownIDs.mayHave(e.Tenant, e.ID) {
@@ -240,10 +219,14 @@ func joinLane(t *tx, d *place, key string) (first bool, err error) {
 	return head == nil, err
 }
 
-// keyHash is stored in the index of keys instead of the key. 0 is no key.
-func keyHash(key string) int64 {
-	if key == "" {
-		return 0
+// noteAccepted notes that the event with this row id was accepted at this time. The last row id of
+// an hour is stored rounded up, so that it changes now and then and not with every transaction.
+func noteAccepted(t *tx, at, seq int64) error {
+	hour := codec.HourOf(at)
+	if seq <= t.hours[hour] {
+		return nil
 	}
-	return 1 + int64(crc32.Checksum([]byte(key), crc32.MakeTable(crc32.Castagnoli)))
+	last := seq | (1<<blockBits - 1)
+	keep(t.hours, t.bounds.Names, hour, last)
+	return t.q.addHour.Int(hour).Int(seq).Int(last).Run()
 }

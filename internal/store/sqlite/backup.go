@@ -84,26 +84,6 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	return whole, errors.Join(syncFile(part), os.Rename(part, to), syncFile(filepath.Dir(to)))
 }
 
-// unmixed fails if a backup was put beside the log of another database, whose pages SQLite would
-// take for the backup's. A backup's header says that it has no log: byte 18 is 1 instead of 2. The
-// first opening changes that before it creates a log.
-func unmixed(file string) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	var version [1]byte
-	if _, err := f.ReadAt(version[:], 18); err != nil || version[0] != 1 {
-		return nil // SQLite refuses a shorter file itself
-	}
-	if info, err := os.Stat(file + "-wal"); err != nil || info.Size() == 0 {
-		return nil
-	}
-	return grapnel.Errorf(grapnel.CodeConflict, "the file is a backup, and %s-wal has writes of another database: "+
-		"move all other files of that database away, then start again", file)
-}
-
 // copyTables writes the tables as they are at one moment.
 func copyTables(ctx context.Context, path, to string) (err error) {
 	if err := create(to); err != nil {

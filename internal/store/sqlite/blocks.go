@@ -6,32 +6,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// blockNotes is a table whose rows say in which blocks something occurs. A row stays when Purge has
-// emptied its block; then it only takes space. Each call of Purge looks at some rows.
-type blockNotes struct {
-	list  string // the rows behind one
-	any   string // a row of the block
-	drop  string // the row, if no row of its block is left
-	first string // below all things that occur
-}
-
-// blockNote is a row of such a table.
-type blockNote struct {
-	of    string
-	block int64
-}
-
-var blockNotesOf = [...]blockNotes{
-	{"SELECT source, block FROM source_block WHERE (source, block) > (?, ?) ORDER BY source, block LIMIT ?",
-		"SELECT 1 FROM event WHERE seq >= ?1 << 12 AND seq < (?1 + 1) << 12 LIMIT 1",
-		`DELETE FROM source_block WHERE source = ?2 AND block = ?1 AND NOT EXISTS
-			(SELECT 1 FROM event WHERE seq >= ?1 << 12 AND seq < (?1 + 1) << 12)`, ""},
-	{"SELECT outcome, block FROM delivered_outcome WHERE (outcome, block) > (?, ?) ORDER BY outcome, block LIMIT ?",
-		"SELECT 1 FROM finished WHERE seq >= ?1 << 12 AND seq < (?1 + 1) << 12 LIMIT 1",
-		`DELETE FROM delivered_outcome WHERE outcome = ?2 AND block = ?1 AND NOT EXISTS
-			(SELECT 1 FROM finished WHERE seq >= ?1 << 12 AND seq < (?1 + 1) << 12)`, "-2"},
-}
-
 // sweepBlocks looks at the next rows of each table, and says whether it removed any.
 func (s *keeper) sweepBlocks(ctx context.Context) (swept bool, err error) {
 	for i := range blockNotesOf {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -29,45 +29,6 @@ func locate(path string) (string, error) {
 		return file, cmp.Or(err, failed, unmixed(file))
 	}
 	return file, alone(file, "-wal", ".journal", ".data")
-}
-
-// alone fails if an empty database has one of these files beside it.
-func alone(file string, suffixes ...string) error {
-	for _, suffix := range suffixes {
-		if info, err := os.Stat(file + suffix); err == nil && info.Size() > 0 {
-			return fmt.Errorf("the database was moved, deleted or emptied, and writes of it are in %s: "+
-				"put the database back, or move that file away too", file+suffix)
-		}
-	}
-	return nil
-}
-
-// position is the row of the table journal.
-type position struct {
-	key        uint64
-	number     uint64 // of the last batch in the tables
-	needed     bool   // the journal may have later ones
-	generation uint64 // of the journal
-	frame      uint64 // of the last batch in the tables that the journal had
-	alone      uint64 // the file of the tables has the batches up to here without SQLite's log
-	data       bool   // rows may refer to the file of data
-	until      int64  // where in the file of data its last write ends
-}
-
-const journalQuery = "SELECT key, number, needed, data, generation, frame, alone, until FROM journal"
-
-// widened is added to the numbers in the row, which keeps its size so; see the table journal.
-const widened = 1 << 62
-
-func narrowed(n int64) uint64 { return uint64(n &^ widened) }
-
-func readPosition(conn *sqlite3.Conn) (p position, err error) {
-	q := conn.Query(journalQuery)
-	err = single(q, func() {
-		p = position{key: uint64(q.Integer(0)), number: narrowed(q.Integer(1)), needed: q.Integer(2) == 1, data: q.Integer(3) == 1,
-			generation: uint64(q.Integer(4)), frame: narrowed(q.Integer(5)), alone: narrowed(q.Integer(6)), until: int64(narrowed(q.Integer(7)))}
-	})
-	return p, err
 }
 
 // fits fails if SQLite's log does not belong to the file of the tables as it is. SQLite itself
@@ -112,8 +73,6 @@ func readLogged(path string) (p position, err error) {
 	return p, errors.Join(err, conn.Close())
 }
 
-const wayOut = "put the files of one moment back, or restore a backup"
-
 // readAlone reads a part of the position from the file of the tables, without SQLite's log.
 func readAlone(path string) (key, number uint64, err error) {
 	conn, err := sqlite3.OpenAlone(path)
@@ -130,71 +89,22 @@ func readAlone(path string) (key, number uint64, err error) {
 	return key, number, errors.Join(err, conn.Close())
 }
 
-// catchUp brings the tables up to the journal of a process that did not close them. After it no
-// journal is needed.
-func (w *writer) catchUp() error {
-	y := &w.unflushed
-	p, err := readPosition(w.tx.conn)
+// unmixed fails if a backup was put beside the log of another database, whose pages SQLite would
+// take for the backup's. A backup's header says that it has no log: byte 18 is 1 instead of 2. The
+// first opening changes that before it creates a log.
+func unmixed(file string) error {
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	y.key, y.number, y.generation = p.key, p.number, p.generation
-	y.alone.Store(p.alone)
-	w.tx.number, w.tx.needed = p.number, p.needed
-	if err := w.data.open(p); err != nil {
-		return err
+	defer func() { _ = f.Close() }()
+	var version [1]byte
+	if _, err := f.ReadAt(version[:], 18); err != nil || version[0] != 1 {
+		return nil // SQLite refuses a shorter file itself
 	}
-	if p.needed {
-		err = w.readJournal(p)
-	} else {
-		err = explain(journal.Needless(y.path, p.key, p.number))
+	if info, err := os.Stat(file + "-wal"); err != nil || info.Size() == 0 {
+		return nil
 	}
-	if err != nil {
-		return errors.Join(err, w.tx.rollback())
-	}
-	y.flushed.Store(y.number)
-	y.synced.Store(y.number)
-	return journal.Remove(y.path)
-}
-
-// readJournal applies the frames that the tables lack, in one transaction.
-func (w *writer) readJournal(p position) error {
-	if err := w.tx.begin(); err != nil {
-		return err
-	}
-	o := journal.Owner{Key: p.key, Generation: p.generation, Number: p.number, Frame: p.frame}
-	if w.data.copied {
-		o.Frame = 0 // a backup copies the tables after the journal
-	}
-	last, err := journal.Read(w.unflushed.path, o, func(frame []byte) error {
-		if err := w.tx.replay(frame); err != nil || !w.tx.deferred.enough() {
-			return err
-		}
-		return w.tx.writeDeferred()
-	})
-	if err == nil {
-		err = w.data.settle()
-	}
-	if err != nil {
-		return explain(err)
-	}
-	if last > w.unflushed.number {
-		w.log.Info("the tables have the last writes of the journal now", "transactions", last-w.unflushed.number)
-	}
-	w.unflushed.number = last
-	if err := w.tx.commit(last, false); err != nil {
-		return err
-	}
-	w.reach("the tables have caught up")
-	return nil
-}
-
-// explain adds the way out to the error of a journal that does not fit.
-func explain(err error) error {
-	if errors.Is(err, journal.ErrMissing) || errors.Is(err, errReplay) {
-		return fmt.Errorf("the process that used the database last did not close it, so its last writes may be in its journal only. "+
-			"Put the journal back that was beside this database then, or restore a backup. To go on without these writes, "+
-			"move the journal away and make a copy with `grapnel backup`: %w", err)
-	}
-	return err
+	return grapnel.Errorf(grapnel.CodeConflict, "the file is a backup, and %s-wal has writes of another database: "+
+		"move all other files of that database away, then start again", file)
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -156,3 +157,23 @@ func readWord[W ~string](s *sqlite3.Stmt, column int, list codec.Words[W]) W {
 	}
 	return ""
 }
+
+// bindName writes a name that is NULL when it is empty.
+func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
+	if name == "" {
+		return s.Null()
+	}
+	return s.Text(name)
+}
+
+// readTime reads a time that may be NULL.
+func readTime(q *sqlite3.Stmt, column int) time.Time {
+	if q.IsNull(column) {
+		return time.Time{}
+	}
+	return codec.Moment(q.Integer(column))
+}
+
+// A block is 4096 row ids: those that differ only in their last twelve bits. Indexes that begin
+// with the block are read block by block.
+const blockBits = 12

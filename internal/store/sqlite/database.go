@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // database is what those who read and the writer share: the way to the writer (write), the lent
@@ -74,11 +75,25 @@ type changer struct {
 	drained drained
 }
 
-// keeper has the calls that remove expired rows, and the goroutine that writes the index of Known
-// keys.
-type keeper struct {
-	*database
-	checkpoints *checkpoints
-	purge       purge
-	moved       chan struct{} // closed when no entry moves to the index of Known keys any more
+// readers is a pool of connections that can only read. An unused connection is in the channel.
+type readers chan *sqlite3.Conn
+
+// drained remembers up to which delivery nothing is pending at an endpoint. That stays true because
+// new deliveries have higher row ids (rising).
+type drained struct {
+	mu   sync.Mutex
+	most int
+	to   map[string]int64
+}
+
+func (d *drained) upTo(endpoint string, delivery int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep(d.to, d.most, endpoint, max(d.to[endpoint], delivery))
+}
+
+func (d *drained) from(endpoint string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.to[endpoint]
 }

@@ -113,39 +113,3 @@ func (o *deferredRows) add(e *incoming, seq, kind, first int64) {
 	}
 	o.events = append(o.events, row)
 }
-
-// writeDeferred writes all rows that are deferred.
-func (t *tx) writeDeferred() error {
-	o := &t.deferred
-	if o.rows() == 0 {
-		return nil
-	}
-	err := addRows(eventAdded, t.q.addEvents, len(o.events), func(i int) *eventRow { return &o.events[i] })
-	if err == nil {
-		err = addRows(knownAdded, t.q.addKnown, len(o.known), func(i int) *knownRow { return &o.known[i] })
-	}
-	if err == nil {
-		err = addRows(finishedAdded, t.q.addFinished, len(o.finished), func(i int) *ended { return &o.finished[i] })
-	}
-	if err == nil {
-		o.forget()
-	}
-	return err
-}
-
-// addRows adds n rows to a table.
-func addRows[R any](c columns[R], a adding, n int, row func(i int) *R) error {
-	for i := 0; i < n; {
-		s, end := a.one, i+1
-		if n-i >= a.rows {
-			s, end = a.many, i+a.rows
-		}
-		for ; i < end; i++ {
-			c.bind(s, row(i))
-		}
-		if err := s.Run(); err != nil {
-			return err
-		}
-	}
-	return nil
-}

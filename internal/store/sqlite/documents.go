@@ -12,11 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-const (
-	documentQuery       = "SELECT tenant, id, revision, at, body FROM document WHERE tenant = ? AND kind = ? AND id = ?"
-	clearDocumentsQuery = "DELETE FROM document WHERE rowid IN (SELECT rowid FROM document WHERE kind = ? AND at < ? ORDER BY at LIMIT ?)"
-)
-
 // PutDocuments reads all revisions before it writes. While the disk is full it only deletes. The
 // journal can hold it unless it has an idempotency key or events.
 func (s *changer) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {

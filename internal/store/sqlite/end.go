@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -57,32 +56,6 @@ func endAll(t *tx, deliveries []int64, e store.Ending) (n int, err error) {
 	return n, nil
 }
 
-// drained remembers up to which delivery nothing is pending at an endpoint. That stays true because
-// new deliveries have higher row ids (rising).
-type drained struct {
-	mu   sync.Mutex
-	most int
-	to   map[string]int64
-}
-
-func (d *drained) upTo(endpoint string, delivery int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	keep(d.to, d.most, endpoint, max(d.to[endpoint], delivery))
-}
-
-func (d *drained) from(endpoint string) int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.to[endpoint]
-}
-
-const (
-	targetQuery  = "SELECT number FROM target WHERE endpoint = ?"
-	waitingQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 1"
-	oldestQuery  = "SELECT seq FROM pending WHERE seq > ? AND target = ? ORDER BY seq LIMIT ?"
-)
-
 // oldest returns the row ids of an endpoint's oldest pending deliveries, at most limit.
 func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int64, error) {
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]int64, error) {
@@ -97,13 +70,4 @@ func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int
 		}
 		return integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
 	})
-}
-
-// waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
-func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
-	if target, err = integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
-		return 0, 0, err
-	}
-	waiting, err = integer(r.Query(waitingQuery).Int(target))
-	return target, waiting, err
 }

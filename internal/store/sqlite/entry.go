@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/grapnelhq/grapnel"
@@ -82,9 +81,6 @@ func (t *tx) replay(frame []byte) error {
 	}
 	return nil
 }
-
-// errReplay is in the chain of the error of a frame that cannot be applied again.
-var errReplay = errors.New("sqlite: a frame of the journal cannot be applied again")
 
 func (o *appending) flow(f *codec.Flow) {
 	codec.Maybe(f, &o.batch, (*batch).flow)
@@ -256,4 +252,22 @@ func flowDocument(w *store.DocumentWrite, f *codec.Flow) {
 	codec.Time(f, &w.At)
 	codec.Blob(f, &w.Body)
 	codec.Truth(f, &w.Delete)
+}
+
+// do does an operation.
+func (t *tx) do(o operation) error {
+	t.pending.reuse(t.bounds.Batch)
+	switch o.(type) {
+	case *appending, *recording, nothing, flushing:
+	case looking, seeing:
+		if err := t.store(); err != nil {
+			return err
+		}
+	default:
+		if err := t.store(); err != nil {
+			return err
+		}
+		clear(t.pending.lanes) // it may change rows of theirs
+	}
+	return o.apply(t)
 }

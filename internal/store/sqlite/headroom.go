@@ -85,67 +85,6 @@ func (m *headroom) give() error {
 	return nil
 }
 
-// lack is called when the disk had no space for a transaction.
-func (w *writer) lack(cause error) {
-	if !w.headroom.full {
-		w.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
-	}
-	w.headroom.full = true
-	if w.unflushed.journal != nil {
-		w.unflushed.journal.Confine(true) // it has blocks of its own
-	}
-	w.stats.full.Store(true)
-	if err := w.headroom.give(); err != nil {
-		w.log.Error("freeing the reserved disk space failed", "err", err)
-	}
-	w.reach("the reserved space is free")
-	if w.tx != nil {
-		w.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
-	}
-	w.spill(false)
-	w.retryLater()
-}
-
-// retryLater sets the time at which a full disk is tried again. After a flush that
-// fails all unflushed operations are applied again: a tenth of the time at most goes into that.
-func (w *writer) retryLater() {
-	w.retry.Reset(max(w.bounds.Retry, 10*w.unflushed.again))
-}
-
-// spill says whether SQLite writes changed pages to its log before a commit if they do not fit into
-// its memory. On a full disk that would fail, so all of them stay in memory: as many as the
-// operations in the journal change.
-func (w *writer) spill(allowed bool) {
-	if w.tx == nil {
-		return // it is being opened
-	}
-	setting := "PRAGMA cache_spill = ON"
-	if !allowed {
-		setting = "PRAGMA cache_spill = OFF"
-	}
-	if err := w.tx.conn.Exec(setting); err != nil {
-		w.log.Warn("setting SQLite's memory failed", "err", err)
-	}
-}
-
-// regain tries whether the disk has space again.
-func (w *writer) regain() {
-	w.stuck = false
-	if err := w.headroom.again(); err != nil {
-		w.retryLater()
-		return
-	}
-	w.headroom.full = false
-	w.spill(true)
-	if w.unflushed.journal != nil {
-		w.unflushed.journal.Confine(false)
-		w.unflushed.journal.Reserve()
-	}
-	w.reach("the disk has space again")
-	w.stats.full.Store(false)
-	w.log.Info("disk has space again; events accepted")
-}
-
 // stoppedTimer is a timer that does not run.
 func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)

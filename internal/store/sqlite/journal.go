@@ -25,14 +25,6 @@ func writeAudit(t *tx, e *grapnel.AuditEntry) error {
 	return bind(t.q.addNote).Run()
 }
 
-// bindName writes a name that is NULL when it is empty.
-func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
-	if name == "" {
-		return s.Null()
-	}
-	return s.Text(name)
-}
-
 // Note stores an entry.
 func (s *changer) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error { return writeAudit(t, &e) }})

@@ -1,42 +1,9 @@
 package sqlite
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
-)
-
-// known is a store.Known as passed to the writer.
-type known struct {
-	key   knownKey
-	sum   [32]byte
-	until int64
-}
-
-// knownKey identifies a Known: a hash of its source and key.
-type knownKey [16]byte
-
-// prefix is the part of a key in the index: six bytes as SQLite stores them, enough that two keys
-// hardly ever share it.
-func (k knownKey) prefix() int64 { return int64(binary.BigEndian.Uint64(k[:]) >> 17) }
-
-func freezeKnown(k *store.Known) *known {
-	if k == nil {
-		return nil
-	}
-	var room [128]byte
-	of := append(append(room[:0], k.Source...), 0)
-	hash := sha256.Sum256(append(of, k.By...))
-	return &known{key: knownKey(hash[:]), sum: k.Sum, until: codec.Micros(k.Until)}
-}
-
-const (
-	knownColumns = "k.seq, k.sum, k.until, k.accepted, k.made, k.event"
-	knownQuery   = "SELECT " + knownColumns + " FROM known k WHERE k.seq = ? AND k.key = ?"
-	indexedQuery = "SELECT " + knownColumns + " FROM known_key i JOIN known k ON k.seq = i.seq WHERE i.prefix = ? AND k.key = ?"
 )
 
 // recognize returns the answer to an event with an unexpired Known, or nil and the row id of the

@@ -11,23 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-const (
-	// leaseColumns are the columns of readLease.
-	leaseColumns = `token, target, consumer, seq, event, attempts, "trigger", scheduled, granted, due, created, anchor`
-	leaseQuery   = "SELECT " + leaseColumns + " FROM pending WHERE token = ?"
-	leaseOfQuery = "SELECT " + leaseColumns + ", t.endpoint FROM pending JOIN target t ON t.number = target WHERE token = ?"
-	leasesQuery  = "SELECT " + leaseColumns + " FROM pending WHERE target = ? AND token IS NOT NULL ORDER BY due, seq"
-	// Claim's statements have no bound LIMIT: SQLite would compile the statement again each time,
-	// which takes three times as long as running it.
-	runOutQuery = "SELECT " + leaseColumns + ` FROM pending WHERE target = ? AND token IS NOT NULL AND due <= ?
-		ORDER BY due, seq`
-	claimableQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
-		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq`
-	// holdersQuery reads all leased deliveries, once after the start and after each failed
-	// transaction.
-	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
-)
-
 // readLease reads the leaseColumns of a row.
 func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
 	return grapnel.Lease{
@@ -48,30 +31,6 @@ func readLeases(q *sqlite3.Stmt, queue string, limit int) (all []grapnel.Lease, 
 	}
 	q.Reset()
 	return all, nil
-}
-
-// holders are how many leases consumers have, as the writer remembers it: every Claim asks for it,
-// and it may be many.
-type holders struct {
-	known bool
-	held  map[holder]int
-}
-
-// holder is a consumer at a queue.
-type holder struct {
-	target   int64
-	consumer string
-}
-
-func (h *holders) forget() { h.known, h.held = false, nil }
-
-func (h *holders) add(at holder, by int) {
-	if !h.known {
-		return
-	}
-	if h.held[at] += by; h.held[at] == 0 {
-		delete(h.held, at)
-	}
 }
 
 // held is how many leases each consumer has.

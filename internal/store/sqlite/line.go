@@ -1,6 +1,9 @@
 package sqlite
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // line is the queue of requests for the writer. Each request is answered once, or was abandoned.
 //
@@ -60,7 +63,8 @@ func (l *line) take(batch []*request, most int, s *share) []*request {
 		for ; n < len(*queue) && room > 0 && (queue == &l.first || s.left()); n++ {
 			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
 				batch, room, most = append(batch, r), room-1, most-1
-				s.count(r.operation)
+				outcomes, events := s.weigh(r.operation)
+				s.outcomes, s.new = s.outcomes+outcomes, s.new+events
 			}
 		}
 		rest := copy(*queue, (*queue)[n:])
@@ -76,6 +80,8 @@ func (l *line) take(batch []*request, most int, s *share) []*request {
 type share struct {
 	most, least   int // Bounds.Events and Bounds.Share
 	outcomes, new int // in the batch: changes, and deliveries of events
+
+	weigh func(operation) (outcomes, events int)
 }
 
 func (s *share) left() bool {
@@ -83,18 +89,6 @@ func (s *share) left() bool {
 		return s.new < max(s.outcomes, s.least)
 	}
 	return s.new < s.most
-}
-
-// count counts an operation of the batch. An event without deliveries counts as one.
-func (s *share) count(o operation) {
-	switch o := o.(type) {
-	case *recording:
-		s.outcomes += len(o.turns)
-	case *appending:
-		for i := range o.batch.events {
-			s.new += max(1, len(o.batch.events[i].targets))
-		}
-	}
 }
 
 // close refuses later requests, and returns the queued ones.
@@ -137,3 +131,26 @@ func (l *line) wakeEach(each bool) {
 	defer l.mu.Unlock()
 	l.each = each
 }
+
+// request is an operation on its way to the writer and back. It is used again for another one, so
+// the writer forgets it when it has answered.
+type request struct {
+	operation
+	err   error
+	state atomic.Int32
+	heavy bool          // owned by the line: it waits until the flush is committed
+	done  chan struct{} // holds a token once it is answered
+}
+
+func newRequest() any { return &request{done: make(chan struct{}, 1)} }
+
+// answer sends the request back.
+func (r *request) answer() { r.done <- struct{}{} }
+
+// The states of a request. A caller that gives up before its operation was taken has changed
+// nothing.
+const (
+	waits = iota
+	taken
+	abandoned
+)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -29,36 +27,6 @@ type lister struct {
 	events eventFilter
 	within window // range of the deliveries created by acceptance
 	look   *look  // nil: a list is read to its end
-}
-
-// DeliveryList returns at most Limit deliveries; Limit 0 returns none.
-//
-// One filter chooses the index; the others check the rows that it yields. If it is unknown which of
-// two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
-// time for longer. That takes a few times as long as the better one alone.
-func (s *reader) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Delivery, error) {
-		if q.Limit <= 0 {
-			return nil, nil
-		}
-		l := s.newLister(ctx, r, scope, q)
-		ways, err := l.ways()
-		if err != nil || len(ways) == 0 {
-			return nil, err
-		}
-		for most := s.bounds.FirstLook; ; most *= 4 {
-			for _, way := range ways {
-				if len(ways) == 1 {
-					most = math.MaxInt
-				}
-				n := 0
-				list, resume, err := l.read(way, func() bool { n++; return n > most }, nil)
-				if resume == 0 || err != nil {
-					return list, err
-				}
-			}
-		}
-	})
 }
 
 // way finds the row ids of all deliveries that may match.
@@ -112,43 +80,6 @@ func (l *lister) takes(d *row) bool {
 	return l.query.Takes(&d.Delivery) && l.events.Takes(l.events.scope, d.Tenant, d.Type, d.Key, d.accepted)
 }
 
-// ways are the ways in which the list can be read.
-func (l *lister) ways() (ways []way, err error) {
-	within, err := l.events.events(l.r)
-	if err != nil || within.empty() {
-		return nil, err
-	}
-	ofEvents := l.query.Key != "" || l.query.Type != "" && l.query.Type != "*"
-	if !ofEvents || l.selective() {
-		ways = append(ways, func() ([]*stream, error) { return l.byEnd(within) })
-	}
-	if ofEvents {
-		ways = append(ways, func() ([]*stream, error) { return l.byEvent(within) })
-	}
-	return ways, nil
-}
-
-// selective says whether the query's conditions on outcomes may leave few deliveries.
-func (l *lister) selective() bool {
-	return l.narrow() || l.query.DeadLetters || len(l.query.Status) > 0 && !slices.Contains(l.query.Status, grapnel.Delivered)
-}
-
-// byEnd lists by outcome and target.
-func (l *lister) byEnd(within window) (streams []*stream, err error) {
-	if l.within, err = l.deliveries(within); err != nil {
-		return nil, err
-	}
-	if streams, err = l.byTarget(); err != nil {
-		return nil, err
-	}
-	// A redelivery may be outside of the range, even if its event is inside.
-	later := window{from: l.within.below, below: everything(l.query.Before).below}
-	if !later.empty() {
-		streams = append(streams, l.column(redeliveredQuery, later))
-	}
-	return streams, nil
-}
-
 func (l *lister) column(query string, in window, values ...int64) *stream {
 	return columnStream(l.r, l.bounds, query, in, func(q *sqlite3.Stmt) { q.Ints(values...) })
 }
@@ -165,27 +96,6 @@ func (l *lister) deliveries(events window) (window, error) {
 	}
 	below, err := integer(l.r.Query(lastDeliveryQuery).Int(events.below))
 	return all.and(window{first, below}), err
-}
-
-// byEvent goes from events to their deliveries. Redeliveries have other row ids.
-func (l *lister) byEvent(within window) ([]*stream, error) {
-	all := everything(l.query.Before)
-	if l.query.Before > 0 {
-		there, err := stored(l.r, oldestEventQuery, newestEventQuery)
-		if err != nil {
-			return nil, err
-		}
-		newest, err := originAbove(l.r, there, all.below-1)
-		if err != nil {
-			return nil, err
-		}
-		within = within.and(window{below: newest + 1})
-	}
-	events, err := l.events.stream(l.ctx, l.r, l.bounds, within, l.look)
-	if err != nil {
-		return nil, err
-	}
-	return []*stream{l.madeBy(events, all), l.column(redeliveredQuery, all)}, nil
 }
 
 // madeBy turns a stream of events into a stream of the deliveries created by their acceptance.

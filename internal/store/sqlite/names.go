@@ -2,29 +2,6 @@ package sqlite
 
 import "github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 
-// names caches the numbers that rows contain in place of names. Only the writer assigns numbers, so
-// its cache is valid until a transaction is rolled back.
-type names struct {
-	tenants map[string]int64
-	kinds   map[kind]int64
-	targets map[string]int64 // by endpoint
-	ids     map[int64]string // of endpoints, by target
-	types   map[int64]string // of events, by kind
-	blocks  map[string]int64 // the last block recorded for a source
-}
-
-// kind is an event's tenant, type and source together. Queries filter by each of them.
-type kind struct{ tenant, eventType, source string }
-
-func (n *names) forget() {
-	n.tenants = make(map[string]int64)
-	n.kinds = make(map[kind]int64)
-	n.targets = make(map[string]int64)
-	n.ids = make(map[int64]string)
-	n.types = make(map[int64]string)
-	n.blocks = make(map[string]int64)
-}
-
 func (t *tx) tenant(name string) (int64, error) {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(name) }
 	return numbered(t, t.names.tenants, name, t.q.tenant, t.q.addTenant, bind)
@@ -53,27 +30,6 @@ func (t *tx) target(endpoint string) (int64, error) {
 // endpoint is the id behind a target's number.
 func (t *tx) endpoint(target int64) (string, error) {
 	return cached(t.names.ids, t.bounds.Names, target, func() (string, error) { return lookUpText(t.q.targetID.Int(target)) })
-}
-
-// cached returns the value of a key, which look finds if it is not cached.
-func cached[K, V comparable](known map[K]V, most int, key K, look func() (V, error)) (V, error) {
-	value, is := known[key]
-	if is {
-		return value, nil
-	}
-	value, err := look()
-	if err == nil {
-		keep(known, most, key, value)
-	}
-	return value, err
-}
-
-// keep caches a value, and empties the cache first if it is full.
-func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
-	if len(known) >= most {
-		clear(known)
-	}
-	known[name] = value
 }
 
 // numbered returns the number of a name: that in the cache, or that in the table, to which give, an

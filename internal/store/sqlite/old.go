@@ -29,15 +29,6 @@ type searcher struct {
 	last  int64           // the latest of these
 }
 
-const (
-	nextEventQuery   = "SELECT seq, accepted FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
-	oldEventQuery    = "SELECT first, made, key FROM event WHERE seq = ? AND accepted < ?"
-	overQuery        = "SELECT finished FROM finished WHERE seq = ?"
-	waitsQuery       = "SELECT 1 FROM pending WHERE seq = ?"
-	anyDeliveryQuery = `SELECT 1 FROM pending WHERE seq >= ? AND seq < ? UNION ALL SELECT 1 FROM finished WHERE seq >= ? AND seq < ?
-		UNION ALL SELECT 1 FROM redelivery WHERE event = ? LIMIT 1`
-)
-
 // old returns the rows to remove, up to limit. Each block is read in a transaction of its own: a
 // transaction that is open for long keeps the log from being emptied.
 func (s *keeper) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {

@@ -10,8 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-const answerQuery = "SELECT fingerprint, status, body FROM answer WHERE key = ? AND expires > ?"
-
 // live reads the answer that a key has at a time, or returns nil.
 func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
 	return first(q.Text(key).Int(codec.Micros(now)), nil, func(q *sqlite3.Stmt) (*store.Answer, error) {
@@ -78,12 +76,3 @@ func (t *tx) changes(s *sqlite3.Stmt) (int, error) {
 	}
 	return t.conn.Changed(), nil
 }
-
-// change is an operation made of two functions.
-type change struct {
-	do      func(*tx) error
-	shrinks bool
-}
-
-func (o *change) grows() bool       { return !o.shrinks }
-func (o *change) apply(t *tx) error { return o.do(t) }

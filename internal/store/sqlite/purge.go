@@ -3,23 +3,11 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
-
-// purge is the position at which Purge continues.
-type purge struct {
-	mu       sync.Mutex
-	block    int64                        // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
-	notes    [len(blockNotesOf)]blockNote // looked at last
-	long     time.Duration                // the shortest retention: see forgetLane
-	deferred bool                         // something was removed, by this process or an earlier one, that may still be in the log
-	holes    []codec.Place                // that were made and are in the table still
-}
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in
 // small transactions, each of which checks again whether it may. Meanwhile deleted bytes are
@@ -149,8 +137,6 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 	}
 	return removed, nil
 }
-
-const imbalanceQuery = "SELECT ifnull(sum(made), 0) - ifnull(sum(n), 0) - (SELECT purged FROM ledger) FROM tally"
 
 // Imbalance compares counts that are maintained in different ways: created deliveries are counted
 // up only, pending and finished ones up and down.

@@ -132,56 +132,6 @@ func originOf(t *tx, delivery int64) (*origin, error) {
 	})
 }
 
-// noteRepeated records the result of a redelivery: on its original, unless that was redelivered
-// once more since, and with the replay that created it, if any.
-func noteRepeated(t *tx, d *place, ended grapnel.Status) error {
-	if err := t.writeDeferred(); err != nil { // a trigger of mark looks into finished
-		return err
-	}
-	status, _ := statuses.Place(ended)
-	if err := t.q.markResult.Int(status).Int(d.ReplayOf).Int(d.Seq).Run(); err != nil {
-		return err
-	}
-	delivered := status == statusDelivered
-	if delivered {
-		if err := resolve(t, d); err != nil {
-			return err
-		}
-	}
-	replay, err := integer(t.q.endItem.Int(status).Int(d.Seq))
-	if replay == 0 {
-		return err
-	}
-	t.unflushed.replayed.Store(true)
-	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()
-}
-
-// markOthersQuery takes a redelivery, its creation, its event, the delivery of the event's
-// acceptance, the endpoint, and how many of the event's newest redeliveries it looks at.
-const markOthersQuery = `INSERT INTO mark (delivery, replayed_at, replayed_by, replayed_as, replay_result)
-	SELECT seq, ?2, ifnull((SELECT r.id FROM replay_item i JOIN replay r ON r.number = i.replay WHERE i.made = ?1), ''), ?1, 3 FROM finished
-	WHERE (seq = ?4 OR seq IN (SELECT delivery FROM redelivery WHERE event = ?3 ORDER BY delivery DESC LIMIT ?6)) AND +target = ?5 AND +status = 4 AND +seq < ?1
-	ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
-	replayed_as = excluded.replayed_as, replay_result = excluded.replay_result WHERE replayed_as < excluded.replayed_as`
-
-// resolve marks the failed deliveries of an event that a redelivery has delivered to their
-// endpoint, unless they were redelivered once more since.
-func resolve(t *tx, d *place) error {
-	first := d.Seq
-	for of, steps := d.ReplayOf, 0; of != 0 && steps < store.MostRedeliveries; steps++ {
-		first = of
-		there, err := t.find(of)
-		if err != nil {
-			return err
-		}
-		if there == nil {
-			break
-		}
-		of = there.ReplayOf
-	}
-	return t.q.markOthers.Int(d.Seq).Int(d.Created).Int(d.Event).Int(first).Int(d.target).Int(store.MostRedeliveries).Run()
-}
-
 // Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
 func (s *changer) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {

@@ -11,14 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// replayColumns are the columns of readReplay.
-const (
-	replayColumns = `r.number, r.revision, r.body, p.up_to, p.cursor, p.started, p.done, p.delivered, p.failed, p.run
-		FROM replay r JOIN replay_progress p ON p.replay = r.number `
-	replayQuery      = "SELECT " + replayColumns + "WHERE r.id = ?"
-	replayItemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = ? AND original > ? ORDER BY original LIMIT ?"
-)
-
 // readReplay reads the columns of a row.
 func readReplay(q *sqlite3.Stmt) (*decide.StoredReplay, error) {
 	r, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))

@@ -17,12 +17,6 @@ import (
 //
 // Events are only appended, so their rows move in a purge and at no other time.
 
-const (
-	readPageQuery  = "SELECT data FROM sqlite_dbpage WHERE pgno = ?"
-	pagesQuery     = "PRAGMA page_count"
-	writePageQuery = "UPDATE sqlite_dbpage SET data = ? WHERE pgno = ?"
-)
-
 // changedPages are the numbers of the pages that are in a write-ahead log. Some may be there from
 // times before.
 func changedPages(log string) ([]int64, error) {

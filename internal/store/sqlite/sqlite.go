@@ -41,7 +41,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -69,8 +68,6 @@ type Options struct {
 
 // DefaultBallast is the size of the ballast file unless Options say otherwise.
 const DefaultBallast = 32 << 20
-
-const pageSize = 8192
 
 // Store is an open database.
 type Store struct {
@@ -240,67 +237,6 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// create creates an empty file that only its owner may read, and makes its name durable. SQLite
-// gives the files beside it the same mode.
-func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
-		return err
-	}
-	return journal.SyncDirectory(path)
-}
-
-// connect opens one connection. Checkpoints are made by checkpoints, not by the connection that
-// commits the thousandth page. SQLite overwrites all that it deletes, free pages too: those of
-// pending deliveries have keys, and no purge comes to them.
-func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, error) {
-	conn, err := sqlite3.Open(path, mode)
-	if err != nil {
-		return nil, err
-	}
-	settings := fmt.Sprintf(`PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
-		%s; PRAGMA trusted_schema = OFF;`, cacheSize(cacheKiB))
-	if mode == sqlite3.ReadWrite {
-		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;
-			PRAGMA wal_autocheckpoint = 0;`, pageSize)
-	}
-	if err = owned(conn); err == nil {
-		err = conn.Exec(settings)
-	}
-	if err == nil && mode == sqlite3.ReadWrite {
-		err = verify(conn)
-	}
-	if err != nil {
-		conn.KeepLog()
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-// cacheSize is a statement that limits the memory in which a connection keeps pages.
-func cacheSize(kib int64) string { return fmt.Sprintf("PRAGMA cache_size = -%d", kib) }
-
-// verify reads back the settings that durability depends on: SQLite ignores an unsupported setting
-// silently.
-func verify(conn *sqlite3.Conn) error {
-	const full = 2
-	synchronous, err := one(conn, "PRAGMA synchronous")
-	if err == nil && synchronous != full {
-		err = fmt.Errorf("synchronous is %d, want FULL (%d): commits would not be durable", synchronous, full)
-	}
-	if err != nil {
-		return err
-	}
-	wal, err := one(conn, "SELECT journal_mode = 'wal' FROM pragma_journal_mode")
-	if err == nil && wal != 1 {
-		err = errors.New("the file system does not allow a write-ahead log")
-	}
-	return err
-}
-
 // Fatal delivers the error after which the store refuses all calls. Its owner ends the process.
 func (s *Store) Fatal() <-chan error { return s.fatal }
 
@@ -330,4 +266,30 @@ func (s *Store) release() error {
 		err = errors.Join(err, s.lock.Close())
 	}
 	return err
+}
+
+// Unable is the reason why new events cannot be committed; nil: they can. The disk counts as full
+// from the first request that was refused for lack of space until the ballast can be restored,
+// which is tried every Bounds.Retry.
+func (s *Store) Unable() error {
+	select {
+	case <-s.closing:
+		return s.gone()
+	default:
+	}
+	if s.stats.full.Load() {
+		return cmp.Or(s.failed(), errFull(nil))
+	}
+	return s.failed()
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats {
+	s.stats.mu.Lock()
+	sum := s.stats.sum
+	s.stats.mu.Unlock()
+	sum.Full, sum.Damaged = s.stats.full.Load(), s.stats.damaged.Load()
+	sum.LogPages = s.checkpoints.pages.Load()
+	sum.Queued = s.line.length()
+	return sum
 }

@@ -87,12 +87,6 @@ func prepare(conn *sqlite3.Conn, rows int) (*statements, error) {
 	return q, nil
 }
 
-// text is the SQL of a statement.
-type text struct {
-	into **sqlite3.Stmt
-	sql  string
-}
-
 func (q *statements) all(rows int) []text {
 	var objects []text
 	for i := range q.objects {

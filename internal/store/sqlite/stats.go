@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,30 +55,4 @@ func (s *stats) checkpointed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sum.Checkpoints++
-}
-
-// Unable is the reason why new events cannot be committed; nil: they can. The disk counts as full
-// from the first request that was refused for lack of space until the ballast can be restored,
-// which is tried every Bounds.Retry.
-func (s *Store) Unable() error {
-	select {
-	case <-s.closing:
-		return s.gone()
-	default:
-	}
-	if s.stats.full.Load() {
-		return cmp.Or(s.failed(), errFull(nil))
-	}
-	return s.failed()
-}
-
-// Stats returns the counters.
-func (s *Store) Stats() Stats {
-	s.stats.mu.Lock()
-	sum := s.stats.sum
-	s.stats.mu.Unlock()
-	sum.Full, sum.Damaged = s.stats.full.Load(), s.stats.damaged.Load()
-	sum.LogPages = s.checkpoints.pages.Load()
-	sum.Queued = s.line.length()
-	return sum
 }

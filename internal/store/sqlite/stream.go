@@ -55,10 +55,6 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 	})
 }
 
-// A block is 4096 row ids: those that differ only in their last twelve bits. Indexes that begin
-// with the block are read block by block.
-const blockBits = 12
-
 // blocks are the row ids in a window that an index by blocks has.
 type blocks struct {
 	ctx  context.Context

@@ -9,34 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// account is the counts of a target and a tenant that a transaction writes once, however much
-// happens there, in the row of the pending count: how many deliveries are pending and were ever
-// created, and the totals of the current hour. That row is written anyway when a delivery comes or
-// goes, so counting costs a transaction neither a statement nor a page more. Totals of earlier
-// hours are in total_hour.
-type account struct {
-	made, pending int64 // how they change
-	open          bool  // the account has totals
-	hour          int64 // which they are of: the latest
-	totals        grapnel.Totals
-	touched       bool // in this transaction
-}
-
-type accountOf struct{ target, tenant int64 }
-
-// accounts are the accounts that the writer caches.
-type accounts struct {
-	known   map[accountOf]*account
-	touched []accountOf
-	last    *account // the last one used, while it is touched: the next use is mostly of the same one
-	lastOf  accountOf
-}
-
-func (s *accounts) forget() {
-	s.known = make(map[accountOf]*account)
-	s.touched, s.last = s.touched[:0], nil
-}
-
 // accountFor returns an account to be changed.
 func accountFor(t *tx, of accountOf) (*account, error) {
 	if t.accounts.last != nil && t.accounts.lastOf == of {

@@ -86,89 +86,7 @@ func (t *tx) prepare() (err error) {
 	return nil
 }
 
-// do does an operation.
-func (t *tx) do(o operation) error {
-	t.pending.reuse(t.bounds.Batch)
-	switch o.(type) {
-	case *appending, *recording, nothing, flushing:
-	case looking, seeing:
-		if err := t.store(); err != nil {
-			return err
-		}
-	default:
-		if err := t.store(); err != nil {
-			return err
-		}
-		clear(t.pending.lanes) // it may change rows of theirs
-	}
-	return o.apply(t)
-}
-
 func (t *tx) begin() error { return t.q.begin.Run() }
-
-// commit writes the combined changes of all operations, and commits. number is that of the last
-// batch. needed says whether the journal may get frames with higher numbers before the next commit.
-func (t *tx) commit(number uint64, needed bool) error {
-	err := t.combine(number, needed)
-	if err == nil {
-		err = t.q.commit.Run()
-	}
-	if err == nil {
-		t.committedWith(number, needed)
-	}
-	return err
-}
-
-// combine writes the combined changes of all operations. A commit follows, at once or later.
-func (t *tx) combine(number uint64, needed bool) error {
-	t.unflushed.begun.Add(1)
-	if err := t.store(); err != nil {
-		return err
-	}
-	for at, change := range t.tallies {
-		if change == 0 {
-			continue
-		}
-		if err := t.q.addTally.Int(at.target).Int(at.tenant).Int(at.status).Int(change).Run(); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(writeAccounts(t), writeTypes(t)); err != nil {
-		return err
-	}
-	if l := t.ledger; l != (ledger{}) {
-		if err := t.q.addLedger.Int(l.purged).Int(l.event).Int(l.delivery).Run(); err != nil {
-			return err
-		}
-	}
-	if t.version != t.committed {
-		if err := t.q.setVersion.Int(t.version).Run(); err != nil {
-			return err
-		}
-	}
-	if number != t.number || needed != t.needed || t.data.used != t.data.noted {
-		y, frame := t.unflushed, uint64(0)
-		if y.journal != nil {
-			frame = y.journal.Last()
-		}
-		q := t.q.setJournal.Int(int64(number | widened)).Bool(needed).Bool(t.data.used).Int(int64(y.generation))
-		err := q.Int(int64(frame | widened)).Int(int64(y.alone.Load() | widened)).Int(t.data.until | widened).Run()
-		if err != nil {
-			return err
-		}
-	}
-	clear(t.tallies)
-	t.ledger = ledger{}
-	return nil
-}
-
-// committedWith notes that the transaction is committed.
-func (t *tx) committedWith(number uint64, needed bool) {
-	t.committed, t.number, t.needed, t.data.noted = t.version, number, needed, t.data.used
-	t.unflushed.ended.Store(t.unflushed.begun.Load())
-	t.unflushed.replayed.Store(false)
-	t.dedupe.committed()
-}
 
 // rollback forgets the transaction. SQLite may have done so itself already.
 func (t *tx) rollback() error {
@@ -201,16 +119,4 @@ func (t *tx) forget() {
 // other error the transaction is lost.
 func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
-}
-
-// noteAccepted notes that the event with this row id was accepted at this time. The last row id of
-// an hour is stored rounded up, so that it changes now and then and not with every transaction.
-func noteAccepted(t *tx, at, seq int64) error {
-	hour := codec.HourOf(at)
-	if seq <= t.hours[hour] {
-		return nil
-	}
-	last := seq | (1<<blockBits - 1)
-	keep(t.hours, t.bounds.Names, hour, last)
-	return t.q.addHour.Int(hour).Int(seq).Int(last).Run()
 }

@@ -10,43 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// typeTotal is the totals of an event type in an hour. A transaction writes each touched one once,
-// however much happens in it; those of all types that are not told apart have no name.
-type typeTotal struct {
-	typeOf
-	totals  grapnel.Totals
-	touched bool // in this transaction
-}
-
-type typeOf struct {
-	hour, tenant int64
-	name         string
-}
-
-type tenantHour struct{ hour, tenant int64 }
-
-// typeTotals are the totals that the writer caches.
-type typeTotals struct {
-	known   map[typeOf]*typeTotal
-	told    map[tenantHour]int64 // how many types have a row of their own
-	touched []*typeTotal
-
-	// The last one used: the next use is mostly of the same one.
-	last     *typeTotal
-	lastKind int64
-	lastHour int64
-}
-
-func (s *typeTotals) forget() {
-	s.known, s.told = make(map[typeOf]*typeTotal), make(map[tenantHour]int64)
-	s.touched, s.last = s.touched[:0], nil
-}
-
-const (
-	typesToldQuery = "SELECT count(*) FROM total_type WHERE whole = ? AND hour = ? AND tenant = ? AND type <> ''"
-	kindTypeQuery  = "SELECT type FROM kind WHERE number = ?"
-)
-
 // sumType changes the totals of the type of a delivery's event.
 func sumType(t *tx, d *place, at time.Time, change func(*grapnel.Totals)) error {
 	hour, s := codec.HourOf(codec.Micros(at)), &t.types

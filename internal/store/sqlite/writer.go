@@ -1,50 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"runtime"
-	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/store/journal"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
-)
-
-// operation is one call of a writing method. Its result is valid when the transaction has
-// committed.
-type operation interface {
-	// apply decides whether it can be done, then does it. An error that is decided leaves the
-	// transaction as it was. apply may be called again for another transaction.
-	apply(*tx) error
-	// grows says whether it needs space that is reserved for outcomes.
-	grows() bool
-}
-
-// request is an operation on its way to the writer and back. It is used again for another one, so
-// the writer forgets it when it has answered.
-type request struct {
-	operation
-	err   error
-	state atomic.Int32
-	heavy bool          // owned by the line: it waits until the flush is committed
-	done  chan struct{} // holds a token once it is answered
-}
-
-func newRequest() any { return &request{done: make(chan struct{}, 1)} }
-
-// answer sends the request back.
-func (r *request) answer() { r.done <- struct{}{} }
-
-// The states of a request. A caller that gives up before its operation was taken has changed
-// nothing.
-const (
-	waits = iota
-	taken
-	abandoned
 )
 
 // writer owns the connection that writes. All operations go through its goroutine, which collects
@@ -65,138 +24,6 @@ type writer struct {
 	rest     *time.Timer // since the last batch: when to give memory back
 }
 
-// write queues an operation and waits until it is durable or has failed. The writer's goroutine
-// (writer.run) takes it from the line and calls its apply.
-func (s *database) write(ctx context.Context, o operation) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r := s.spare.Get().(*request)
-	r.operation, r.err, r.heavy = o, nil, false
-	r.state.Store(waits)
-	if !s.line.join(r) {
-		return s.gone()
-	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(waits, abandoned) {
-			return ctx.Err() // the line has the request, so it is not used again
-		}
-		<-r.done
-	}
-	err := r.err
-	r.operation = nil
-	s.spare.Put(r)
-	return err
-}
-
-func (w *writer) run() {
-	defer close(w.stopped)
-	defer func() { answer(w.line.close(), w.gone()) }()
-	for w.next() {
-		w.commit()
-		clear(w.batch)
-		w.batch = w.batch[:0]
-		w.settle()
-		w.rest.Reset(w.bounds.Rest)
-	}
-}
-
-// shrink frees the pages that unused connections have in memory, as the operating system has them
-// too, and the memory for frames.
-func (w *writer) shrink() {
-	const free = "PRAGMA shrink_memory"
-	if w.headroom.full || w.tryFlush(false) != nil || w.tx.conn.Exec(free) != nil {
-		return
-	}
-	w.unflushed.widen(w.tx.conn, &w.bounds, false)
-	w.unflushed.frames = nil
-	for range w.bounds.Readers {
-		select {
-		case conn := <-w.readers:
-			_ = conn.Exec(free) // a connection that fails at this fails at its next read too
-			w.readers <- conn
-		default:
-		}
-	}
-}
-
-// settle flushes the tables between two batches if it is time, and copies the log if that was
-// asked. If that fails the journal has what the tables lack, and a later flush tries again.
-func (w *writer) settle() {
-	c := w.checkpoints
-	if w.stuck {
-		w.answerReaders(errFull(nil))
-		c.reply(func() error { return errFull(nil) })
-		return
-	}
-	if !w.unflushed.enough(&w.bounds) && len(w.flushing) == 0 && w.unflushed.owes.Load() && !c.waits() {
-		if !w.tx.deferred.enough() {
-			return
-		}
-		if err := w.tx.writeDeferred(); err != nil {
-			_ = w.undo(err) // SQLite may have rolled back by itself: what the writer remembers goes too
-			_ = w.flush()   // it uses the reserved space if it has to
-		}
-		return
-	}
-	err := w.flush()
-	w.answerReaders(err)
-	if c.waits() {
-		if err == nil {
-			err = w.tryFlush(false) // for light operations that came during the flush
-		}
-		if err != nil {
-			c.reply(func() error { return err })
-			return
-		}
-		c.rest(w.tx.conn, w.cut)
-	}
-	if w.headroom.full && err == nil {
-		c.spare(w.tx.conn)
-	}
-}
-
-// answerReaders answers those who waited for a flush.
-func (w *writer) answerReaders(err error) {
-	if full(err) {
-		err = errFull(err)
-	}
-	answer(w.flushing, err)
-	clear(w.flushing)
-	w.flushing = w.flushing[:0]
-}
-
-// next flushes the batch: it waits for the first request, then takes the other queued ones. After
-// quit it takes the rest.
-func (w *writer) next() bool {
-	w.share = share{most: w.bounds.Events, least: w.bounds.Share}
-	select { // even if the line is never empty
-	case <-w.unflushed.timer.C:
-		w.age()
-	case <-w.retry.C:
-		w.regain()
-	default:
-	}
-	for w.drain() == 0 {
-		select {
-		case <-w.line.wake:
-		case <-w.unflushed.timer.C:
-			w.age()
-		case <-w.retry.C:
-			w.regain()
-		case <-w.rest.C:
-			w.shrink()
-		case <-w.quit:
-			w.drain()
-			return len(w.batch) > 0
-		}
-	}
-	w.gather(w.drain)
-	return true
-}
-
 // gather takes the requests in the line; take returns how many were taken. If they are few it lets
 // other goroutines run first, as long as that brings more: on an idle machine no other goroutine is
 // ready and it costs nothing; on a busy one those that are about to queue a request do so before
@@ -213,68 +40,6 @@ func (w *writer) gather(take func() int) {
 	}
 }
 
-// age flushes the tables when the oldest unflushed operation is FlushEvery old. Little is written
-// then, so the memory for frames goes back.
-func (w *writer) age() {
-	if w.stuck {
-		w.unflushed.timer.Reset(w.bounds.Retry)
-		return
-	}
-	if err := w.flush(); err != nil {
-		w.unflushed.timer.Reset(w.bounds.Retry)
-		return
-	}
-	w.unflushed.frames = bytes.Clone(w.unflushed.frames)
-}
-
-// drain moves requests from the line to the batch, and returns how many are in it.
-func (w *writer) drain() int {
-	w.batch = w.line.take(w.batch, w.bounds.Batch-len(w.batch), &w.share)
-	return len(w.batch)
-}
-
-// commit does the batch in one transaction. If the disk has no space for it, operations that grow
-// the database are refused, and the others are done with the reserved space. An operation that
-// fails by its own decision is left out and does not fail the others.
-func (w *writer) commit() {
-	batch, lacked := w.batch, false
-	w.unflushed.large = false
-	if w.headroom.full {
-		batch = w.refuse(batch)
-	}
-	for len(batch) > 0 {
-		culprit, err := w.try(batch)
-		switch {
-		case full(err) && !lacked:
-			w.lack(err)
-			batch, lacked = w.refuse(batch), true
-		case full(err), errors.Is(err, errStuck):
-			answer(batch, errFull(err))
-			return
-		case errors.Is(err, errLarge):
-			w.unflushed.large = true
-		case culprit >= 0 && !broken(err):
-			answer(batch[culprit:culprit+1], err)
-			batch = slices.Delete(batch, culprit, culprit+1)
-		default:
-			w.done(batch, err)
-			return
-		}
-	}
-}
-
-// done answers a batch that was done, or failed. Those that want to read wait for a flush: see
-// settle.
-func (w *writer) done(batch []*request, err error) {
-	for i, r := range batch {
-		if _, reads := r.operation.(flushing); reads && err == nil {
-			w.flushing = append(w.flushing, r)
-		} else {
-			answer(batch[i:i+1], err)
-		}
-	}
-}
-
 // answer sends requests back. Without an error of the transaction each has its own decision.
 func answer(batch []*request, err error) {
 	for _, r := range batch {
@@ -285,55 +50,121 @@ func answer(batch []*request, err error) {
 	}
 }
 
-// try makes one attempt to do a batch. It returns which request it failed at, or -1.
-func (w *writer) try(batch []*request) (culprit int, err error) {
-	if err := w.failed(); err != nil {
-		return -1, err
+// lack is called when the disk had no space for a transaction.
+func (w *writer) lack(cause error) {
+	if !w.headroom.full {
+		w.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
-	started := w.now()
-	if culprit, err = w.transact(batch); errors.Is(err, errStuck) {
-		return culprit, err
-	} else if err != nil {
-		if err := w.undo(err); w.failed() != nil {
-			return -1, err
-		}
-		return culprit, err
+	w.headroom.full = true
+	if w.unflushed.journal != nil {
+		w.unflushed.journal.Confine(true) // it has blocks of its own
 	}
-	w.stats.committed(len(batch), w.now().Sub(started))
-	return -1, nil
-}
-
-// refuse answers the requests that have to wait for space, and returns the others. While a flush
-// fails, those that the journal cannot hold wait too: they need one first.
-func (w *writer) refuse(batch []*request) []*request {
-	kept := batch[:0:0]
-	for _, r := range batch {
-		if !r.grows() && (!w.stuck || keeps(r.operation)) {
-			kept = append(kept, r)
-			continue
-		}
-		r.err = errFull(nil)
-		r.answer()
+	w.stats.full.Store(true)
+	if err := w.headroom.give(); err != nil {
+		w.log.Error("freeing the reserved disk space failed", "err", err)
 	}
-	return kept
+	w.reach("the reserved space is free")
+	if w.tx != nil {
+		w.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
+	}
+	w.spill(false)
+	w.retryLater()
 }
 
-func errFull(cause error) error {
-	return &grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "the disk that holds the database is full", Err: cause}
+// retryLater sets the time at which a full disk is tried again. After a flush that
+// fails all unflushed operations are applied again: a tenth of the time at most goes into that.
+func (w *writer) retryLater() {
+	w.retry.Reset(max(w.bounds.Retry, 10*w.unflushed.again))
 }
 
-func full(err error) bool {
-	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Full() || journal.Full(err)
+// spill says whether SQLite writes changed pages to its log before a commit if they do not fit into
+// its memory. On a full disk that would fail, so all of them stay in memory: as many as the
+// operations in the journal change.
+func (w *writer) spill(allowed bool) {
+	if w.tx == nil {
+		return // it is being opened
+	}
+	setting := "PRAGMA cache_spill = ON"
+	if !allowed {
+		setting = "PRAGMA cache_spill = OFF"
+	}
+	if err := w.tx.conn.Exec(setting); err != nil {
+		w.log.Warn("setting SQLite's memory failed", "err", err)
+	}
 }
 
-func busy(err error) bool {
-	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Busy()
+// regain tries whether the disk has space again.
+func (w *writer) regain() {
+	w.stuck = false
+	if err := w.headroom.again(); err != nil {
+		w.retryLater()
+		return
+	}
+	w.headroom.full = false
+	w.spill(true)
+	if w.unflushed.journal != nil {
+		w.unflushed.journal.Confine(false)
+		w.unflushed.journal.Reserve()
+	}
+	w.reach("the disk has space again")
+	w.stats.full.Store(false)
+	w.log.Info("disk has space again; events accepted")
 }
 
-func broken(err error) bool {
-	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed) ||
-		errors.Is(err, errReplay) && !full(err)
+// upTo is what a flush writes: the operations up to a number.
+type upTo struct {
+	number             uint64
+	count, bytes, ends int   // of them: operations, their frames
+	event              int64 // the highest row id of an event
+}
+
+// all is all that is unflushed.
+func (w *writer) all() upTo {
+	y := &w.unflushed
+	return upTo{number: y.number, count: y.count, bytes: len(y.frames), ends: len(y.ends), event: w.tx.events.last}
+}
+
+// aged is called when the tables have the operations up to a number, which were unflushed.
+func (w *writer) aged(f upTo) {
+	y := &w.unflushed
+	pages := w.tx.conn.PagesWritten()
+	// A flush for a read says nothing about larger ones: the more operations it has, the more of them
+	// change the same pages.
+	if b := &w.bounds; f.count >= min(y.most, b.Unflushed) || pages > b.FlushPages {
+		y.most = max(b.FlushLeast, min(b.FlushPages*f.count/max(pages, 1), 2*y.most, b.Unflushed))
+	}
+	if f.count > 0 && int64(pages)*pageSize > w.bounds.WriterCache/2 { // fewer pages need no more memory
+		y.widen(w.tx.conn, &w.bounds, pages > f.count)
+	}
+	y.frames = append(y.frames[:0], y.frames[f.bytes:]...)
+	y.ends = append(y.ends[:0], y.ends[f.ends:]...)
+	for i := range y.ends {
+		y.ends[i] -= f.bytes
+	}
+	y.count -= f.count
+	y.flushed.Store(f.number)
+	y.event.Store(f.event)
+	y.owes.Store(y.count > 0)
+	y.timer.Stop()
+	if y.count > 0 {
+		y.timer.Reset(w.bounds.FlushEvery)
+	}
+	w.stats.flushed(pages)
+	w.checkpoints.grown(pages)
+}
+
+// flushed is called when SQLite has committed a flush.
+func (w *writer) flushed(f upTo) {
+	w.aged(f)
+	w.reach("the tables were flushed")
+}
+
+// undo rolls back after an error, and returns it. The unflushed entries are applied again by
+// resume.
+func (w *writer) undo(err error) error {
+	// A transaction that cannot be rolled back would be part of the next one.
+	if undo := w.tx.rollback(); undo != nil || broken(err) {
+		return w.fail(errors.Join(err, undo))
+	}
+	return err
 }

@@ -3,82 +3,11 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
-
-// readers is a pool of connections that can only read. An unused connection is in the channel.
-type readers chan *sqlite3.Conn
-
-// read lends a connection to do. The tables then have every write that has returned.
-func (s *database) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if s.unflushed.owes.Load() {
-		switch err := s.write(ctx, flushing{}); {
-		case grapnel.CodeOf(err) == grapnel.CodeStorageFull:
-			return s.write(ctx, seeing(do)) // the disk has no space for a flush, and the writer sees all
-		case err != nil:
-			return err
-		}
-	}
-	return s.readFlushed(ctx, do)
-}
-
-// readUnflushed is like read for something that takes well below a millisecond. If there are
-// unflushed writes, the writer reads on its own connection, which sees them: no flush is needed.
-func (s *database) readUnflushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if !s.unflushed.owes.Load() {
-		return s.readFlushed(ctx, do)
-	}
-	return s.write(ctx, looking(do))
-}
-
-// readFlushed does the same as read, but the tables may lack the unflushed writes.
-//
-// When ctx ends, the connection's running statement is interrupted.
-func (s *database) readFlushed(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := s.failed(); err != nil {
-		return err
-	}
-	var conn *sqlite3.Conn
-	select {
-	case conn = <-s.readers:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.closing:
-		return s.gone()
-	}
-	defer func() { s.readers <- conn }()
-
-	interrupted := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(interrupted)
-		conn.Interrupt()
-	})
-	err := do(conn)
-	if !stop() {
-		<-interrupted // it must not interrupt the next borrower's statement
-	}
-	if conn.InTransaction() {
-		// The interruption hit the end of a snapshot. The connection's next borrower would see the
-		// past for ever.
-		_ = conn.Exec("ROLLBACK")
-	}
-	var e *sqlite3.Error
-	switch {
-	case errors.As(err, &e) && e.Interrupted():
-		return ctx.Err()
-	case broken(err):
-		return s.fail(err)
-	}
-	return err
-}
 
 // reading is a read with a result. lend is one of the functions that lend a connection.
 func reading[T any](ctx context.Context, lend func(context.Context, func(*sqlite3.Conn) error) error,
@@ -104,7 +33,8 @@ func first[T any](q *sqlite3.Stmt, none error, read func(*sqlite3.Stmt) (T, erro
 }
 
 func readInteger(q *sqlite3.Stmt) (int64, error) { return q.Integer(0), nil }
-func readText(q *sqlite3.Stmt) (string, error)   { return q.String(0), nil }
+
+func readText(q *sqlite3.Stmt) (string, error) { return q.String(0), nil }
 
 // integer returns the first column of the first row, or 0 without a row.
 func integer(q *sqlite3.Stmt) (int64, error) { return first(q, nil, readInteger) }
@@ -176,11 +106,6 @@ func (f *filters) where() string {
 		return ""
 	}
 	return " WHERE " + strings.Join(f.all, " AND ")
-}
-
-// snapshot runs do in one transaction, so that all its reads see one snapshot.
-func (s *database) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	return s.read(ctx, func(r *sqlite3.Conn) error { return together(r, do) })
 }
 
 func together(r *sqlite3.Conn, do func(*sqlite3.Conn) error) error {
