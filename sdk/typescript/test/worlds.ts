@@ -45,6 +45,7 @@ export async function sqlite(file: string, builtin = false): Promise<any> {
 function sqliteEffects(database: any): World["effects"] {
   let last: Promise<unknown> = Promise.resolve();
   database.exec("pragma busy_timeout = 0");
+  database.exec("pragma synchronous = full"); // as durable as the kit's commits, which mode bare is compared with
   for (const table of effectTables) database.exec(table);
   return (run) => {
     const next = last.then(async () => {

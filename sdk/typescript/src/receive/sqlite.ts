@@ -38,10 +38,14 @@ const longestPause = 50;
 
 /**
  * The store in an SQLite file. Give it a connection of its own: statements that others run on it while a handler runs become part of
- * the handler's transaction. The pragma busy_timeout is set to 0, because a wait inside of SQLite would stop the whole process.
+ * the handler's transaction. The pragma busy_timeout is set to 0, because a wait inside of SQLite would stop the whole process. The pragma
+ * synchronous becomes FULL unless it is EXTRA: better-sqlite3 lowers it to NORMAL in WAL mode, where a power failure takes back commits
+ * that were answered already.
  */
 export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransaction> {
   database.exec("pragma busy_timeout = 0");
+  const [level] = database.prepare("pragma synchronous").all() as { synchronous: number }[];
+  if (level!.synchronous < 3) database.exec("pragma synchronous = full"); // also if it is FULL: better-sqlite3 lowers it later
   // One connection has one transaction at a time: each waits for the one before it.
   let taken = false;
   const queue: (() => void)[] = [];
