@@ -71,7 +71,7 @@ func (a *able) quiet(since int64) (bool, int64) {
 // Unable says why new events cannot be committed at the moment; nil: they can, or no failure is
 // known. It makes no call. Probes read while no request writes, and write while the store is
 // unable; the first commit ends that state.
-func (s *Store) Unable() error {
+func (s *database) Unable() error {
 	if err := s.refusal(); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ const probeSQL = "UPDATE peer SET secret = secret"
 // probes notices a database that is unreachable while no request writes, so that readiness fails
 // before a publisher meets the fault. It also notices the recovery, because without publishers no
 // commit would show it.
-func (s *Store) probes() {
+func (s *writer) probes() {
 	tick := time.NewTicker(s.bounds.Conns.Probe)
 	defer tick.Stop()
 	commits := int64(-1)
@@ -118,7 +118,7 @@ func (s *Store) probes() {
 }
 
 // probe uses a connection for writing. While no write waits, one is free.
-func (s *Store) probe(sql string, within time.Duration) error {
+func (s *writer) probe(sql string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.ctx, within)
 	defer cancel()
 	_, err := s.writing.Exec(ctx, sql)

@@ -25,7 +25,7 @@ const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.ten
 
 // origins finds deliveries, pending or finished. A delivery that finishes meanwhile is found in one
 // of the tables, because one statement reads both.
-func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
+func (s *changer) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
 	found, events := make(map[int64]origin, len(seqs)), make(map[int64]*shownEvent, len(seqs))
 	var o origin
 	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType}
@@ -54,14 +54,14 @@ func (o *origin) needAgain(n *needs, ordered bool) {
 	}
 }
 
-// there says whether the delivery still exists.
-func (t *tx) there(o origin) bool {
+// stillThere says whether the delivery still exists.
+func stillThere(t *tx, o origin) bool {
 	return o.seq != 0 && (t.places[o.seq] != nil || t.over[o.seq] != nil)
 }
 
-// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// repeatOf creates a delivery that repeats another one, by hand or by a replay, and records that on
 // the original.
-func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
+func repeatOf(t *tx, o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (store.Redelivered, error) {
 	p := &place{target: o.target, kind: o.kind, tenant: o.tenant, eventType: o.eventType, Pending: decide.Pending{Seq: t.draw(),
 		Event: o.event, Endpoint: o.endpoint, Created: codec.Micros(at), ReplayOf: o.seq, Trigger: trigger}}
@@ -83,7 +83,7 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 }
 
 // Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
-func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
+func (s *changer) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	found, err := s.origins(ctx, []int64{r.Of})
 	if err != nil {
 		return store.Redelivered{}, err
@@ -98,26 +98,26 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 				n.endpoints[of.endpoint] = true
 			}
 		},
-		do: func(t *tx) (err error) { done, err = t.repeat(scope, of, &r); return err },
+		do: func(t *tx) (err error) { done, err = redeliver(t, scope, of, &r); return err },
 	})
 	return result(&done, err)
 }
 
-// repeat is Again; of is zero if the delivery does not exist.
-func (t *tx) repeat(scope store.Scope, of origin, r *store.Redelivery) (done store.Redelivered, err error) {
-	then, err := t.recall(r.Once)
+// redeliver is Again; of is zero if the delivery does not exist.
+func redeliver(t *tx, scope store.Scope, of origin, r *store.Redelivery) (done store.Redelivered, err error) {
+	then, err := recall(t, r.Once)
 	switch {
 	case then != nil || err != nil:
 		return store.Redelivered{Answer: then}, err
-	case !t.there(of) || !scope.Allows(of.tenant):
+	case !stillThere(t, of) || !scope.Allows(of.tenant):
 		return done, store.ErrNotFound("delivery")
 	}
 	if err := t.open(of.endpoint); err != nil {
 		return done, err
 	}
-	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err == nil {
+	if done, err = repeatOf(t, of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err == nil {
 		t.note(r.Audit)
-		t.remember(r.Once, done)
+		remember(t, r.Once, done)
 	}
 	return done, err
 }

@@ -33,7 +33,7 @@ type incoming struct {
 }
 
 // batch freezes b; nil stays nil.
-func (s *Store) batch(b *store.Batch) *batch {
+func (s *database) batch(b *store.Batch) *batch {
 	if b == nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (t *tx) readMet(rows pgx.Rows) error {
 
 // readNamed reads the events that were found by name. If an event was deleted with its day, its
 // name may remain for a while; the id is then free.
-func (t *tx) readNamed() error {
+func readNamed(t *tx) error {
 	if len(t.named) == 0 {
 		return nil
 	}
@@ -185,8 +185,8 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 }
 
 func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, err error) {
-	if again, known := t.recognize(e); known {
-		t.publishedAgain(e)
+	if again, known := recognize(t, e); known {
+		publishedAgain(t, e)
 		return again, nil, nil
 	}
 	if there := t.events[eventName{e.ID, e.Tenant}]; there != nil {
@@ -196,7 +196,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 		}
 		placed = there.placed(e.ID)
 		placed.Duplicate = true
-		t.publishedAgain(e)
+		publishedAgain(t, e)
 		return placed, nil, nil
 	}
 	e.Seq, t.eventSeqs = t.eventSeqs[0], t.eventSeqs[1:]
@@ -222,7 +222,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	t.events[eventName{e.ID, e.Tenant}] = m
 	t.newEvents = append(t.newEvents, e)
 	placed = m.placed(e.ID)
-	t.familiar(e.known, placed)
+	familiar(t, e.known, placed)
 	return placed, fresh, nil
 }
 
@@ -251,7 +251,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
 // configuration has changed since. Then it checks the version of the configuration.
-func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+func (s *changer) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
 	return result(&o.done, s.write(ctx, o))
 }
@@ -276,7 +276,7 @@ func (o *appending) need(n *needs) {
 
 func (o *appending) apply(t *tx) error {
 	o.done = store.Accepted{}
-	then, err := t.recall(o.once)
+	then, err := recall(t, o.once)
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
@@ -289,6 +289,6 @@ func (o *appending) apply(t *tx) error {
 		return err
 	}
 	o.done = *done
-	t.remember(o.once, o.done)
+	remember(t, o.once, o.done)
 	return nil
 }

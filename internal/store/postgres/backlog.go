@@ -44,7 +44,7 @@ type backlogs struct {
 }
 
 // Backlogs reads one snapshot.
-func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
+func (s *lister) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
 	limit int64) (list []store.Backlog, err error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {
@@ -161,7 +161,7 @@ func (b *backlogs) letters(failed, most []int64) error {
 }
 
 // Size is the size of the database in bytes, with its indexes.
-func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
+func (s *reader) Size(ctx context.Context) (bytes int64, err error) {
 	err = s.reading.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
 	return bytes, readError(ctx, err)
 }

@@ -17,7 +17,7 @@ import (
 func TestChanges(t *testing.T) {
 	for _, kept := range []int{1, 3, 8, 1024} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {
-			url := database(t)
+			url := blank(t)
 			s := open(t, url, Options{Bounds: Bounds{Changes: kept}})
 			storetest.RunChanges(t, s, kept, 5)
 			on(t, url, func(conn *pgx.Conn) error {
@@ -38,7 +38,7 @@ func TestChanges(t *testing.T) {
 // TestChangesThatAreNotListed: a version whose change is not listed must not be passed over.
 func TestChangesThatAreNotListed(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	s := open(t, url, Options{})
 	since := version(t, s)
 	put := func(id string) {
@@ -79,7 +79,7 @@ func TestChangesThatAreNotListed(t *testing.T) {
 // with the configuration.
 func TestChangesReadLittle(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	s := open(t, url, Options{})
 	add := func(from, to int) {
 		for i := from; i < to; i++ {

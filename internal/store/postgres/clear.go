@@ -20,7 +20,7 @@ const (
 )
 
 // Clear removes the oldest entries first, then the oldest replays.
-func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
+func (s *keeper) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
@@ -41,7 +41,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 
 // clearReplay deletes the items of the oldest replay that ended before the limit and, when none is
 // left, the replay itself.
-func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
+func (s *keeper) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
 	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var number int64
 		err := tx.QueryRow(ctx, longOver, before).Scan(&number)

@@ -17,7 +17,7 @@ const newestSQL = "(SELECT greatest((SELECT max(seq) FROM pending), (SELECT max(
 const ageQuery = "SELECT version, " + newestSQL + " FROM configuration"
 
 // Version returns what Config would return as version and newest.
-func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+func (s *reader) Version(ctx context.Context) (version, newest int64, err error) {
 	were := s.highest.now()
 	if err = s.owning.QueryRow(ctx, ageQuery).Scan(&version, &newest); err == nil {
 		err = s.checkVersion(version, were)
@@ -45,8 +45,8 @@ const (
 	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
 )
 
-// changes records that the transaction changes an object of the configuration.
-func (t *tx) changes(kind, id string) {
+// logged records that the transaction changes an object of the configuration.
+func logged(t *tx, kind, id string) {
 	t.then(logChange, t.version+1, kind, id)
 	t.then(pruneChanges, t.version+1-int64(t.store.bounds.Changes))
 }
@@ -60,7 +60,7 @@ const (
 // Changes joins the list of changes with the current state of each object. Without planned it would
 // scan whole tables, because a new list has no statistics. It takes one round trip; on a
 // connection's first call one more, to prepare the plan.
-func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+func (s *reader) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
 	ctx, done := s.pool.bound(ctx)
 	defer done()
 	d, told, err := s.changesSince(ctx, since)
@@ -74,7 +74,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, 
 }
 
 // changesSince also returns the number of versions in the list.
-func (s *Store) changesSince(ctx context.Context, since int64) (d store.ConfigChanges, told int64, err error) {
+func (s *reader) changesSince(ctx context.Context, since int64) (d store.ConfigChanges, told int64, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return d, 0, err
@@ -149,7 +149,7 @@ func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, de
 }
 
 // Config returns all objects, sorted by id, from one snapshot.
-func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
+func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest)
 		c.Endpoints = bodies(ctx, tx, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)
@@ -180,7 +180,7 @@ func bodies[T any](ctx context.Context, tx pgx.Tx, err *error, query string,
 }
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
-func (s *Store) snapshot(ctx context.Context, p *pool, do func(context.Context, pgx.Tx) error) error {
+func (s *database) snapshot(ctx context.Context, p *pool, do func(context.Context, pgx.Tx) error) error {
 	ctx, done := p.bound(ctx)
 	defer done()
 	err := pgx.BeginTxFunc(ctx, p, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},

@@ -63,10 +63,10 @@ var (
 // drop deletes an object.
 func (of *objects) drop(t *tx, id string) {
 	t.then("DELETE FROM "+of.table+" WHERE id = $1", id)
-	t.changes(of.kind, id)
+	logged(t, of.kind, id)
 }
 
-func (t *tx) object(of *objects, id string) (o decide.Object, err error) {
+func objectOf(t *tx, of *objects, id string) (o decide.Object, err error) {
 	err = t.conn.QueryRow(t.ctx, "SELECT tenant, "+of.state+" FROM "+of.table+" WHERE id = $1", id).Scan(&o.Tenant, &o.Revision, &o.Deleted)
 	if isNone(err) {
 		return decide.Object{}, nil
@@ -76,7 +76,7 @@ func (t *tx) object(of *objects, id string) (o decide.Object, err error) {
 }
 
 // yes returns the answer to a yes-or-no query.
-func (t *tx) yes(query string, args ...any) (answer bool, err error) {
+func yes(t *tx, query string, args ...any) (answer bool, err error) {
 	err = t.conn.QueryRow(t.ctx, query, args...).Scan(&answer)
 	return answer, err
 }
@@ -88,7 +88,7 @@ func (t *tx) then(sql string, args ...any) {
 
 // writable says whether a scope may write an object over the stored one. read is the revision that
 // its writer has read.
-func (t *tx) writable(scope store.Scope, at *decide.Object, tenant string, read int64, what string) error {
+func writable(t *tx, scope store.Scope, at *decide.Object, tenant string, read int64, what string) error {
 	if err := at.Writable(scope, tenant, what); err != nil {
 		return err
 	}
@@ -96,12 +96,12 @@ func (t *tx) writable(scope store.Scope, at *decide.Object, tenant string, read 
 }
 
 // unnamed refuses a name that another object of the tenant has.
-func (t *tx) unnamed(of *objects, is *decide.Described) error {
+func unnamed(t *tx, of *objects, is *decide.Described) error {
 	if of.name == "" {
 		return nil
 	}
 	query := "SELECT EXISTS (SELECT FROM " + of.table + " WHERE tenant = $1 AND " + of.name + " = $2 AND id <> $3)"
-	taken, err := t.yes(query, is.Tenant, is.Name, is.ID)
+	taken, err := yes(t, query, is.Tenant, is.Name, is.ID)
 	if err == nil && taken {
 		return decide.ErrNamed(of.named)
 	}
@@ -125,7 +125,7 @@ func (o *putting) need(n *needs) {
 
 func (o *putting) apply(t *tx) error {
 	o.done = store.Put{}
-	then, err := t.recall(o.with.Once)
+	then, err := recall(t, o.with.Once)
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
@@ -147,28 +147,28 @@ func (o *putting) apply(t *tx) error {
 		t.bumped = true
 		o.done.Version++
 	}
-	t.remember(o.with.Once, o.done)
+	remember(t, o.with.Once, o.done)
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
+func (s *changer) put(ctx context.Context, o *putting) (store.Put, error) {
 	o.tell = s.batch(o.with.Operational)
 	return result(&o.done, s.writeAlone(ctx, o))
 }
 
 // PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+func (s *changer) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &endpoints, ep, codec.EncodeEndpoint)
 }
 
 // RemoveEndpoint also deletes the endpoint's standing.
-func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
+func (s *changer) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
-		at, err := t.object(&endpoints, id)
+		at, err := objectOf(t, &endpoints, id)
 		if err != nil {
 			return 0, err
 		}
-		waits, err := t.yes(somethingFor, id)
+		waits, err := yes(t, somethingFor, id)
 		if err == nil {
 			err = at.Leaves(waits)
 		}
@@ -181,7 +181,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 }
 
 // putObject writes an object of the configuration.
-func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, of *objects, o T,
+func putObject[T decide.Configured](ctx context.Context, s *changer, scope store.Scope, with store.With, of *objects, o T,
 	encode func(T) ([]byte, error)) (store.Put, error) {
 	is := decide.Describe(&o)
 	read, revision := is.Read(), int64(0)
@@ -193,26 +193,26 @@ func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.S
 		return store.Put{}, err
 	}
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(of, is.ID)
+		at, err := objectOf(t, of, is.ID)
 		if err == nil {
-			err = t.writable(scope, &at, is.Tenant, read, of.kind)
+			err = writable(t, scope, &at, is.Tenant, read, of.kind)
 		}
 		if err == nil {
-			err = t.unnamed(of, &is)
+			err = unnamed(t, of, &is)
 		}
 		if is.Revision != nil {
 			revision = at.Revision + 1
 		}
 		t.then(of.set, []any{is.ID, is.Tenant, body, revision, is.Name, is.Deleted}[:of.values]...)
-		t.changes(of.kind, is.ID)
+		logged(t, of.kind, is.ID)
 		return revision, err
 	}})
 }
 
 // remove deletes an object of the configuration.
-func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, of *objects, id string) (store.Put, error) {
+func (s *changer) remove(ctx context.Context, scope store.Scope, with store.With, of *objects, id string) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(of, id)
+		at, err := objectOf(t, of, id)
 		if err == nil {
 			err = at.Removable(scope, of.kind)
 		}
@@ -222,55 +222,55 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 }
 
 // PutSource gives a new source revision 1.
-func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+func (s *changer) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
-func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+func (s *changer) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	return s.remove(ctx, scope, with, &sources, id)
 }
 
 // PutEventType gives a new event type revision 1.
-func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
+func (s *changer) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
-func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &eventTypes, id)
 	return err
 }
 
 // PutPolicy counts revisions but does not require one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+func (s *changer) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &policies, id)
 	return err
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+func (s *changer) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &keys, k, codec.EncodeKey)
 }
 
 // DeleteKey deletes an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &keys, id)
 	return err
 }
 
 // PutAccess returns revision 0, as PutKey does.
-func (s *Store) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
+func (s *changer) PutAccess(ctx context.Context, scope store.Scope, r grapnel.AccessRecord, with store.With) (store.Put, error) {
 	return putObject(ctx, s, scope, with, &accessRecords, r, codec.EncodeAccess)
 }
 
 // DeleteAccess deletes an access record.
-func (s *Store) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *changer) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &accessRecords, id)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 // connect creates the pools, after it has found out whether the database is behind a pooler. It
 // opens no connection of theirs.
-func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) error {
+func (s *connections) connect(ctx context.Context, url string, dial pgconn.DialFunc) error {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			config.ConnConfig.DefaultQueryExecMode = cached
 		}
-		p := &pool{store: s, within: within, identify: pooled}
+		p := &pool{of: s, within: within, identify: pooled}
 		settings := ""
 		if pooled { // settings of a pooler's connection would affect other clients
 			p.limit = milliseconds(limit)
@@ -74,7 +74,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 	s.pool = add(c.Engine, c.Patience, within, pgx.QueryExecModeCacheDescribe)
 	s.reading = add(c.Reads, c.Reading*10/9, c.Reading, pgx.QueryExecModeCacheDescribe)
 	s.writing = add(c.Writes, c.Patience, within, pgx.QueryExecModeCacheStatement)
-	s.chores = &pool{Pool: s.reading.Pool, store: s, limit: "0", identify: pooled}
+	s.chores = &pool{Pool: s.reading.Pool, of: s, limit: "0", identify: pooled}
 	return err
 }
 
@@ -122,7 +122,7 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // a transaction that received half of its statements would wait for the rest without limit, and
 // keep its locks. JIT is off: it would compile a part for each table of each day before it reads
 // one row, for seconds if there are many days, and a statement that is compiled cannot be ended.
-func (s *Store) settings(limit time.Duration) string {
+func (s *connections) settings(limit time.Duration) string {
 	c := &s.bounds.Conns
 	every := strconv.Itoa(int(keepAlive(c.Patience).Interval.Seconds()))
 	return "SET jit = off; SET statement_timeout = " + milliseconds(limit) +
@@ -159,7 +159,8 @@ func keepAlive(patience time.Duration) net.KeepAliveConfig {
 
 // validate returns the check of each new connection: the identity of its database, and whether it
 // leads through a pooler. It refuses a standby, so that the next host of the URL is tried.
-func (s *Store) validate(direct *pgx.ConnConfig, also pgconn.ValidateConnectFunc, settings string, pooled bool) pgconn.ValidateConnectFunc {
+func (s *connections) validate(direct *pgx.ConnConfig, also pgconn.ValidateConnectFunc, settings string,
+	pooled bool) pgconn.ValidateConnectFunc {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		if err := s.refusal(); err != nil {
 			return err

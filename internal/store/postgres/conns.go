@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,32 @@ type Conns struct {
 	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that gets no writes
 }
 
+// connections are those to the database, each kind of use with its own pool. They replace broken
+// ones, and refuse a database that went back (identity.go).
+type connections struct {
+	bounds  Bounds
+	log     *slog.Logger
+	now     func() time.Time
+	pools   []*pool // all but chores, which shares the connections of reading
+	owning  *pool   // for leases of shards and the list of nodes
+	pool    *pool   // for reads of publishing and delivering
+	reading *pool   // for callers of the API
+	chores  *pool   // for work without a time limit
+	writing *pool   // for the writers
+	eras    eras
+	cut     atomic.Int64   // when a transaction last found its connection cut, in nanoseconds since 1970
+	closing sync.WaitGroup // broken connections that are being closed
+
+	history *History
+	at      identity              // of the database of the first connection; guarded by history.mu
+	blind   atomic.Bool           // the server does not report its identity
+	warned  atomic.Bool           // a connection in clear was reported
+	lost    atomic.Pointer[error] // the reason for which every call is refused; nil: none
+	fatal   chan error
+	ctx     context.Context // of transactions: a caller that gives up does not cancel the write
+	cancel  context.CancelFunc
+}
+
 // errLate is the cause with which the store's own contexts end: the database did not answer in
 // time.
 var errLate = errors.New("postgres: the database did not answer in time")
@@ -43,7 +70,7 @@ var errLate = errors.New("postgres: the database did not answer in time")
 // each with a deadline.
 type pool struct {
 	*pgxpool.Pool
-	store    *Store
+	of       *connections
 	within   time.Duration // of a call; 0: no limit, but the call ends when the connections are replaced
 	limit    string        // statement_timeout of each transaction, in milliseconds; empty: the connection's
 	identify bool          // each transaction checks the identity of its database, because of a pooler
@@ -59,13 +86,13 @@ func (p *pool) bound(ctx context.Context) (_ context.Context, done func()) {
 		ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, connected{}, got), p.within, errLate)
 		return ctx, func() {
 			if got.Load() && errors.Is(context.Cause(ctx), errLate) {
-				p.store.reset()
+				p.of.reset()
 			}
 			cancel()
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(p.store.era(), func() { cancel(errLate) })
+	stop := context.AfterFunc(p.of.era(), func() { cancel(errLate) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -87,7 +114,7 @@ type eras struct {
 	end context.CancelFunc
 }
 
-func (s *Store) era() context.Context {
+func (s *connections) era() context.Context {
 	s.eras.mu.Lock()
 	defer s.eras.mu.Unlock()
 	if s.eras.now == nil {
@@ -97,7 +124,7 @@ func (s *Store) era() context.Context {
 }
 
 // reset closes all connections: idle ones now, others when their calls return.
-func (s *Store) reset() {
+func (s *connections) reset() {
 	s.eras.mu.Lock()
 	end := s.eras.end
 	s.eras.now, s.eras.end = nil, nil
@@ -114,7 +141,7 @@ func (s *Store) reset() {
 // it.
 func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
-		if err := p.store.refusal(); err != nil {
+		if err := p.of.refusal(); err != nil {
 			return nil, err
 		}
 		conn, err := p.Pool.Acquire(ctx)
@@ -127,7 +154,7 @@ func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 			}
 			return conn, nil
 		}
-		p.store.giveBack(conn)
+		p.of.giveBack(conn)
 	}
 }
 
@@ -135,7 +162,7 @@ func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 // second, and if a transaction has found its connection cut since this one was used: whatever cut
 // that one may have cut this one. pgxpool would take fifteen seconds to close it, whatever the
 // caller's deadline.
-func (s *Store) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
+func (s *connections) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
 	if is.IdleDuration > time.Second || s.now().Add(-is.IdleDuration).UnixNano() <= s.cut.Load() {
 		limited, cancel := context.WithTimeout(ctx, s.bounds.Conns.Ping)
 		defer cancel()
@@ -149,7 +176,7 @@ func (s *Store) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
 // giveBack returns a connection to the pool. A connection that is broken, or still in a
 // transaction, leaves the pool at once and is closed separately: closing takes as long as the
 // network is silent, and would occupy a slot of the pool until then.
-func (s *Store) giveBack(conn *pgxpool.Conn) {
+func (s *connections) giveBack(conn *pgxpool.Conn) {
 	is := conn.Conn().PgConn()
 	if !is.IsClosed() && !is.IsBusy() && is.TxStatus() == 'I' {
 		conn.Release()
@@ -168,10 +195,10 @@ func (p *pool) prelude() string {
 	if p.limit == "" {
 		return ""
 	}
-	sql := "SELECT set_config('idle_in_transaction_session_timeout', '" + milliseconds(p.store.bounds.Conns.Idle) +
+	sql := "SELECT set_config('idle_in_transaction_session_timeout', '" + milliseconds(p.of.bounds.Conns.Idle) +
 		"', true), set_config('statement_timeout', '" + p.limit + "', true), set_config('jit', 'off', true)"
 	if p.identify {
-		sql += ", " + p.store.identity()
+		sql += ", " + p.of.identity()
 	}
 	return sql
 }
@@ -183,7 +210,7 @@ func (p *pool) queuePrelude(b *pgx.Batch) {
 		return
 	}
 	var ignored string
-	before := p.store.mark()
+	before := p.of.mark()
 	b.Queue(sql).QueryRow(func(row pgx.Row) error {
 		if !p.identify {
 			return row.Scan(&ignored, &ignored, &ignored)
@@ -192,7 +219,7 @@ func (p *pool) queuePrelude(b *pgx.Batch) {
 		if err := row.Scan(append([]any{&ignored, &ignored, &ignored}, is.into()...)...); err != nil {
 			return err
 		}
-		return p.store.look(is, before)
+		return p.of.look(is, before)
 	})
 }
 
@@ -229,11 +256,11 @@ func (p *pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 		if rows != nil {
 			rows.Close()
 		}
-		p.store.giveBack(conn)
+		p.of.giveBack(conn)
 		done()
 		return nil, err
 	}
-	return &boundRows{Rows: rows, end: func() { end(); p.store.giveBack(conn); done() }}, nil
+	return &boundRows{Rows: rows, end: func() { end(); p.of.giveBack(conn); done() }}, nil
 }
 
 // boundRows end the deadline, and return the connection, when they have been read.
@@ -299,10 +326,10 @@ func (p *pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 	}
 	begun, err := conn.Conn().BeginTx(ctx, o)
 	if err != nil {
-		p.store.giveBack(conn)
+		p.of.giveBack(conn)
 		return nil, err
 	}
-	tx := &boundTx{begun, p.store, conn}
+	tx := &boundTx{begun, p.of, conn}
 	b := new(pgx.Batch)
 	if p.queuePrelude(b); b.Len() > 0 {
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
@@ -315,13 +342,13 @@ func (p *pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 // boundTx returns the connection when the transaction ends.
 type boundTx struct {
 	pgx.Tx
-	store *Store
-	conn  *pgxpool.Conn
+	of   *connections
+	conn *pgxpool.Conn
 }
 
 func (t *boundTx) end() {
 	if t.conn != nil {
-		t.store.giveBack(t.conn)
+		t.of.giveBack(t.conn)
 		t.conn = nil
 	}
 }
@@ -334,7 +361,7 @@ func (t *boundTx) Commit(ctx context.Context) error {
 // Rollback has a deadline of its own, because callers pass a context without one.
 func (t *boundTx) Rollback(ctx context.Context) error {
 	defer t.end()
-	ctx, cancel := context.WithTimeout(ctx, t.store.bounds.Conns.Patience)
+	ctx, cancel := context.WithTimeout(ctx, t.of.bounds.Conns.Patience)
 	defer cancel()
 	return t.Tx.Rollback(ctx)
 }

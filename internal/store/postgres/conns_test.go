@@ -18,7 +18,7 @@ import (
 // Leases are renewed meanwhile, and the engine reads and writes. None of the slow reads has to end
 // for that.
 func TestSlowReads(t *testing.T) {
-	s := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reading: time.Hour}}})
+	s := open(t, blank(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reading: time.Hour}}})
 	defer func() { _ = s.Close() }()
 	slow, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -56,7 +56,7 @@ func TestSlowReads(t *testing.T) {
 // That is no evidence of a network fault: the transaction that uses one continues, and no
 // connection is replaced.
 func TestBusyIsNotSilent(t *testing.T) {
-	s := open(t, database(t), Options{Bounds: Bounds{Conns: Conns{Engine: 1}}})
+	s := open(t, blank(t), Options{Bounds: Bounds{Conns: Conns{Engine: 1}}})
 	defer func() { _ = s.Close() }()
 	s.pool.within = 500 * time.Millisecond // not for opening, which takes longer on a busy machine
 	era := s.era()
@@ -79,7 +79,7 @@ func TestBusyIsNotSilent(t *testing.T) {
 // chore, and no connection. It does so through a pooler as well, and no other client of the pooler
 // gets the limit.
 func TestReadingEnds(t *testing.T) {
-	for name, url := range map[string]string{"direct": database(t), "pooler": pooler(t).URL(made(t))} {
+	for name, url := range map[string]string{"direct": blank(t), "pooler": pooler(t).URL(made(t))} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, url, Options{Bounds: Bounds{Conns: Conns{Reading: 200 * time.Millisecond, Patience: time.Minute}}})
 			defer func() { _ = s.Close() }()

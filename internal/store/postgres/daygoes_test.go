@@ -40,7 +40,7 @@ func tablesOf(t *testing.T, s *Store) (days []int64) {
 func TestDayGoesWhole(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "&default_query_exec_mode=exec"} {
-		s := open(t, database(t)+mode, Options{CallersClock: true})
+		s := open(t, blank(t)+mode, Options{CallersClock: true})
 		dayGoesWhole(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -211,7 +211,7 @@ func TestDayGoesThroughAPooler(t *testing.T) {
 // stays until the reader ends, and no other transaction is blocked meanwhile.
 func TestDayGoesBesideOthers(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	all := nodesAt(t, url, 2)
 	s, beside := all[0], all[1]
 	const many = 300

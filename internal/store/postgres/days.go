@@ -141,7 +141,7 @@ const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELEC
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads the calendar.
-func (s *Store) readDays(ctx context.Context) (*calendar, error) {
+func (s *database) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
 	var last int64
 	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last); err != nil {
@@ -160,7 +160,7 @@ func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 }
 
 // learnDays returns a calendar that can be used, read again if it is in doubt.
-func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
+func (s *database) learnDays(ctx context.Context) (*calendar, error) {
 	if c := s.days.known.Load(); c != nil && !s.days.doubted.Load() {
 		return c, nil
 	}
@@ -169,7 +169,7 @@ func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
 
 // daily begins a new day if the database's clock, as last seen, has reached it. Writers call it
 // between two transactions.
-func (s *Store) daily() {
+func (s *keeper) daily() {
 	c, today := s.days.known.Load(), dayAt(s.days.clock.Load())
 	if c != nil && today <= c.current || !s.days.chore.TryLock() {
 		return
@@ -186,14 +186,14 @@ func (s *Store) daily() {
 }
 
 // retryBegin lets row ids go on in the tables of the current day for a while.
-func (s *Store) retryBegin(err error) {
+func (s *keeper) retryBegin(err error) {
 	s.days.again = s.now().Add(10 * time.Second)
 	s.log.Warn("creating tables for a new day failed; the previous day's tables stay in use; retrying", "err", err)
 }
 
 // begin creates the tables of a day and of the next ones, and moves the sequences to the day. Any
 // node may call it at any time, repeatedly.
-func (s *Store) begin(ctx context.Context, today int64) error {
+func (s *keeper) begin(ctx context.Context, today int64) error {
 	c, err := s.readDays(ctx)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ const (
 )
 
 // inDays runs a transaction on the days' tables. Only one runs at a time.
-func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
+func (s *keeper) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(daysPatience)

@@ -151,7 +151,7 @@ func TestDaysNeedLocks(t *testing.T) {
 // opened, because no table would take its events. It is once they can be.
 func TestTheFirstDayThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	if _, err := Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type clearance struct {
 
 // clearDays clears the days that are old enough, and returns the number of deleted deliveries. A
 // day that cannot be cleared now stays, and its expired rows are deleted one by one.
-func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, err error) {
+func (s *keeper) clearDays(ctx context.Context, keep *store.Keep) (removed int, err error) {
 	c, err := s.readDays(ctx)
 	if err != nil {
 		return 0, readError(ctx, err)
@@ -73,7 +73,7 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 var errNotNow = errors.New("postgres: too much of the day has to stay")
 
 // clearDay clears one day.
-func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (removed int, err error) {
+func (s *keeper) clearDay(ctx context.Context, day int64, keep *store.Keep) (removed int, err error) {
 	ctx, done := s.chores.bound(ctx)
 	defer done()
 	old, err := s.isOld(ctx, day, keep)
@@ -136,7 +136,7 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 		dropDay(b, c.day)
 	}
 	if c.removed > 0 {
-		(&tx{tallies: c.tallies}).flushTallies(b)
+		flushTallies((&tx{tallies: c.tallies}), b)
 		b.Queue(countPurged, c.removed, c.newest)
 	}
 	return db.SendBatch(ctx, b).Close()
@@ -182,7 +182,7 @@ var sweeps = []string{
 }
 
 // sweep deletes the remaining rows about days that were dropped.
-func (s *Store) sweep(ctx context.Context, c *calendar) error {
+func (s *keeper) sweep(ctx context.Context, c *calendar) error {
 	from := int64(0)
 	for _, d := range c.days {
 		if begins(d.number) > from {
@@ -195,7 +195,7 @@ func (s *Store) sweep(ctx context.Context, c *calendar) error {
 	return nil
 }
 
-func (s *Store) sweepRange(ctx context.Context, from, to int64) error {
+func (s *keeper) sweepRange(ctx context.Context, from, to int64) error {
 	for _, sql := range sweeps {
 		for {
 			tag, err := s.chores.Exec(ctx, sql, from, to, s.bounds.SweepPage)

@@ -14,7 +14,7 @@ const locksQuery = `SELECT current_setting('max_locks_per_transaction')::int, cu
 
 // countLocks warns if the table of locks has no space for the reads that all nodes may make at
 // once. Then writes fail as well as reads. The table has space for two holders of each lock.
-func (s *Store) countLocks(ctx context.Context, days int) error {
+func (s *keeper) countLocks(ctx context.Context, days int) error {
 	var each, transactions, nodes int
 	err := s.chores.QueryRow(ctx, locksQuery).Scan(&each, &transactions, &nodes)
 	if need := days * locksOfDay * s.bounds.Conns.Reads * nodes; err == nil && need > 2*each*transactions {

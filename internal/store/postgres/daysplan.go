@@ -51,7 +51,7 @@ func ofDayTables(query string, day int64) string {
 // isOld says whether the retention of a day's last event has passed for every kind of the day. It
 // reads the kinds only if the answer depends on them, because one rule says yes and another no. If
 // the answer is no then, it is errNotNow, so that the kinds are not read in every round.
-func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, error) {
+func (s *keeper) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, error) {
 	var last int64
 	err := s.chores.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
 	switch {
@@ -95,7 +95,7 @@ func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *sto
 }
 
 // lookAtDay plans which rows of a day stay.
-func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
+func (s *keeper) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
 	before, err := cutoffs(ctx, tx, dayKinds, day, keep)
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func readShown(ctx context.Context, db queries, events map[int64]*shownEvent) er
 }
 
 // Delivery returns attempts in the order in which they were recorded.
-func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	var found *grapnel.Delivery
 	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
@@ -152,7 +152,7 @@ const (
 )
 
 // Event treats an empty tenant as any tenant that the scope allows.
-func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {
 		return nil, nil, store.ErrNotFound("event")

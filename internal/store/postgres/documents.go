@@ -25,7 +25,7 @@ const (
 // PutDocuments writes in the order of the primary key, so that transactions which write the same
 // documents do not wait for each other in a circle. A write that changes no row is a conflict, and
 // undoes the transaction.
-func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+func (s *changer) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
@@ -33,11 +33,11 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
-		return store.Written(writes), t.writeDocuments(sorted)
+		return store.Written(writes), writeDocuments(t, sorted)
 	}})
 }
 
-func (t *tx) writeDocuments(writes []store.DocumentWrite) error {
+func writeDocuments(t *tx, writes []store.DocumentWrite) error {
 	if len(writes) == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (t *tx) writeDocuments(writes []store.DocumentWrite) error {
 }
 
 // Document returns one.
-func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
+func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
 	if !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
@@ -90,7 +90,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
-func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -121,7 +121,7 @@ func documentsQuery(q store.DocumentQuery) *filter {
 }
 
 // ClearDocuments is one statement.
-func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
+func (s *keeper) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}

@@ -17,14 +17,14 @@ const (
 )
 
 // numbers returns the first column of a query.
-func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
+func (s *changer) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
 	list, err := firstColumn[int64](ask(ctx, s.pool, query, args...))
 	return list, readError(ctx, err)
 }
 
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
-func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+func (s *changer) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	last, upTo := int64(0), cmp.Or(e.UpTo, math.MaxInt64)
 	return s.paged(ctx, endpoint, e.Epoch, limit, func(most int) ([]int64, error) {
 		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, most)
@@ -40,7 +40,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 }
 
 // MakeDue takes the earliest first.
-func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
+func (s *changer) MakeDue(ctx context.Context, endpoint string, h store.MakingDue, limit int) (int, error) {
 	at, before := codec.Micros(h.At), codec.Micros(h.Before)
 	return s.paged(ctx, endpoint, h.Epoch, limit, func(most int) ([]int64, error) {
 		return s.numbers(ctx, lateQuery, endpoint, at, before, most)
@@ -57,7 +57,7 @@ func (s *Store) MakeDue(ctx context.Context, endpoint string, h store.MakingDue,
 // paged does the same with pending deliveries of an endpoint, a page in each transaction, and
 // returns with how many, at most limit. find looks for the next ones; do says whether it did
 // anything.
-func (s *Store) paged(ctx context.Context, endpoint string, epoch int64, limit int,
+func (s *changer) paged(ctx context.Context, endpoint string, epoch int64, limit int,
 	find func(most int) ([]int64, error), do func(*tx, *place) bool) (n int, err error) {
 	for n < limit {
 		seqs, err := find(min(limit-n, s.bounds.EndPage))
@@ -71,7 +71,7 @@ func (s *Store) paged(ctx context.Context, endpoint string, epoch int64, limit i
 				n.guard(endpoint, epoch)
 			},
 			do: func(t *tx) error {
-				if t.fenced(endpoint, epoch) {
+				if fenced(t, endpoint, epoch) {
 					return store.ErrFenced
 				}
 				done = 0

@@ -234,7 +234,7 @@ func TestOpen(t *testing.T) {
 		"one that does not sync":        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$",
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := database(t)
+			url := blank(t)
 			conn, err := pgx.Connect(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
@@ -253,7 +253,7 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	t.Run("several nodes at once", func(t *testing.T) {
-		url := database(t)
+		url := blank(t)
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {

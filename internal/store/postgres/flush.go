@@ -78,22 +78,22 @@ func column[R, V any](rows []R, field func(R) V) []V {
 func numberOf(p *place) int64 { return p.Seq }
 
 // flush queues everything that the transaction writes.
-func (t *tx) flush(b *pgx.Batch) {
+func flush(t *tx, b *pgx.Batch) {
 	for _, queue := range t.first {
 		queue(b)
 	}
 	slices.SortFunc(t.newEvents, func(x, y *incoming) int { return byName(eventName{x.ID, x.Tenant}, eventName{y.ID, y.Tenant}) })
 	addEvents.queue(b, t.newEvents)
-	t.flushKnown(b)
-	t.flushLanes(b)
-	t.flushPending(b)
+	flushKnown(t, b)
+	flushLanes(t, b)
+	flushPending(t, b)
 	addFinished.queue(b, t.finished)
 	addAttempts.queue(b, t.attempts)
 	addRedeliveries.queue(b, t.redeliveries)
 	for _, queue := range t.also {
 		queue(b)
 	}
-	t.flushRepeated(b)
+	flushRepeated(t, b)
 	if len(t.standings) > 0 {
 		endpoints := sortedKeys(t.standings, strings.Compare)
 		b.Queue(setStandings, endpoints, column(endpoints, func(e string) int64 { return t.standings[e].number }),
@@ -102,16 +102,16 @@ func (t *tx) flush(b *pgx.Batch) {
 	// Entries keep their order, and so their row ids. Two calls that write the same entries write them
 	// in the same order.
 	addAudit.queue(b, t.audit)
-	t.flushTallies(b)
-	t.flushTotals(b)
-	t.flushAnswers(b)
+	flushTallies(t, b)
+	flushTotals(t, b)
+	flushAnswers(t, b)
 	if t.bumped {
 		b.Queue(bumpVersion)
 	}
 }
 
 // flushLanes returns unused positions: their event already existed.
-func (t *tx) flushLanes(b *pgx.Batch) {
+func flushLanes(t *tx, b *pgx.Batch) {
 	var numbers, given []int64
 	for _, l := range t.lanes {
 		if l.drawn != l.given && l.drawn != 0 {
@@ -123,7 +123,7 @@ func (t *tx) flushLanes(b *pgx.Batch) {
 	}
 }
 
-func (t *tx) flushPending(b *pgx.Batch) {
+func flushPending(t *tx, b *pgx.Batch) {
 	addPending.queue(b, slices.DeleteFunc(t.fresh, func(p *place) bool { return t.places[p.Seq] != p }))
 	var changed []*place
 	for _, p := range t.places {

@@ -51,7 +51,7 @@ func (t *tx) readForgotten(rows pgx.Rows) error {
 // forgetDay removes the lanes whose last delivery goes with a day, a page at a time: clearing the
 // day excludes all others, and must be short. If the day is not cleared then, these deliveries are
 // removed one by one.
-func (s *Store) forgetDay(ctx context.Context, c *clearance) error {
+func (s *keeper) forgetDay(ctx context.Context, c *clearance) error {
 	stay := slices.Concat([]int64{-1}, c.over, c.waiting) // an array without elements would be NULL
 	for n, last := s.bounds.SweepPage, begins(c.day)-1; n == s.bounds.SweepPage; {
 		err := s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -27,7 +27,7 @@ func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]time.Duration{"row by row": 0, "a whole day": aDay} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{SweepPage: 7}})
+			s := open(t, blank(t), Options{CallersClock: true, Bounds: Bounds{SweepPage: 7}})
 			defer func() { _ = s.Close() }()
 			s.days.worth = 0
 			day := s.days.known.Load().current

@@ -11,7 +11,7 @@ import (
 // large as a batch may be, does not wait. A few events wait for others: see together. One writer is
 // in next at a time, or several would wait with a part of the requests each. After quit next takes
 // the rest, and returns false.
-func (s *Store) next() (batch []*request, placed, more bool) {
+func (s *writer) next() (batch []*request, placed, more bool) {
 	s.gathers.Lock()
 	defer s.gathers.Unlock()
 	l := &gathering{bounds: &s.bounds}
@@ -107,7 +107,7 @@ type together struct {
 	unshared int       // how many still shall not
 }
 
-func (p *together) wait(s *Store, l *gathering) {
+func (p *together) wait(s *writer, l *gathering) {
 	b := &s.bounds
 	since := s.now().Sub(p.began)
 	few := func() bool { return l.events > 0 && l.events < b.Together && !l.urgent && !l.full() }

@@ -9,15 +9,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// gatherer is a store of which only next is used.
-func gatherer(b Bounds) *Store {
+// gatherer is a writer of which only next is used.
+func gatherer(b Bounds) *writer {
 	b = bounds.Fill(b)
-	return &Store{bounds: b, now: time.Now, requests: make(chan *request, b.Line), places: make(chan struct{}, b.Few),
-		quit: make(chan struct{})}
+	d := &database{connections: connections{bounds: b, now: time.Now}, requests: make(chan *request, b.Line)}
+	return &writer{database: d, places: make(chan struct{}, b.Few), quit: make(chan struct{})}
 }
 
 // after sends requests one by one, each a millisecond after the one before.
-func (s *Store) after(operations ...operation) {
+func (s *writer) after(operations ...operation) {
 	go func() {
 		for _, o := range operations {
 			time.Sleep(time.Millisecond)
@@ -27,7 +27,7 @@ func (s *Store) after(operations ...operation) {
 }
 
 // taken is how many requests the next transaction has, and how long they were gathered.
-func (s *Store) taken(t *testing.T) (requests int, took time.Duration) {
+func (s *writer) taken(t *testing.T) (requests int, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	batch, placed, more := s.next()

@@ -21,25 +21,25 @@ const (
 )
 
 // readHeads reads places one by one, without their lanes.
-func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
+func (s *database) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
 	return readError(ctx, readPlaces(ask(ctx, from, query, args...), take))
 }
 
 // Heads leaves out blocked heads: they have no due time.
-func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+func (s *reader) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	err := s.readHeads(ctx, s.pool, func(p *place) { heads = append(heads, p.Shown()) }, headsQuery, endpoint, max(limit, 0))
 	return heads, err
 }
 
 // Head returns neither due time nor anchor for a delivery behind the head of its lane.
-func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
+func (s *reader) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
 	err = s.readHeads(ctx, s.pool, func(p *place) { head, first = p.shown(), p.Head }, placesQuery, []int64{delivery})
 	return head, first, err
 }
 
 // Standings are sorted by endpoint.
-func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error) {
+func (s *reader) Standings(ctx context.Context) (all []store.Standing, err error) {
 	var one store.Standing
 	var body []byte
 	err = ask(ctx, s.pool, standingsQuery).try([]any{&one.Endpoint, &one.Number, &body}, func() (err error) {
@@ -51,7 +51,7 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 }
 
 // Waiting reads the maintained counters.
-func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
+func (s *reader) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
 	err = s.pool.QueryRow(ctx, waitingQuery, endpoint, max(limit, 0)).Scan(&n)
 	return n, readError(ctx, err)
 }
@@ -60,7 +60,7 @@ const hasTypeQuery = `SELECT EXISTS (SELECT FROM kind WHERE tenant = $1 AND type
 	(SELECT count(*) FROM (SELECT FROM kind WHERE tenant = $1 LIMIT $3) k)`
 
 // HasType looks the type up and counts those of the tenant.
-func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+func (s *reader) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
 	err = s.pool.QueryRow(ctx, hasTypeQuery, tenant, name, max(limit, 0)).Scan(&has, &n)
 	return has, n, readError(ctx, err)
 }
@@ -85,7 +85,7 @@ func (r *eventRow) into() []any {
 }
 
 // thaw returns the event. One whose bytes are corrupt is Damaged, without data.
-func (s *Store) thaw(r *eventRow) *grapnel.Event {
+func (s *database) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
 	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
 	var corrupt, torn error
@@ -100,7 +100,7 @@ func (s *Store) thaw(r *eventRow) *grapnel.Event {
 }
 
 // Events returns copies of the events with these row ids.
-func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	if len(seqs) == 0 {
 		return events, ctx.Err()

@@ -42,7 +42,7 @@ const (
 )
 
 // identity is the list of columns to select.
-func (s *Store) identity() string {
+func (s *connections) identity() string {
 	if s.blind.Load() {
 		return blindIdentity
 	}
@@ -83,7 +83,7 @@ var (
 )
 
 // mark is a known length of the log; any later answer must be at least as long.
-func (s *Store) mark() int64 {
+func (s *connections) mark() int64 {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	return s.at.log
@@ -91,7 +91,7 @@ func (s *Store) mark() int64 {
 
 // look compares a connection's database with that of the store. before is the mark from before the
 // question.
-func (s *Store) look(is identity, before int64) error {
+func (s *connections) look(is identity, before int64) error {
 	if is.standby {
 		return errStandby
 	}
@@ -148,7 +148,7 @@ func (h *highest) committed(n counters) {
 
 // checkNumbers refuses numbers that were given before. were are the highest numbers committed at
 // the beginning of the transaction.
-func (t *tx) checkNumbers(were counters) error {
+func checkNumbers(t *tx, were counters) error {
 	t.drawn = counters{version: t.version}
 	if n := len(t.eventSeqs); n > 0 {
 		if t.eventSeqs[0] <= were.event {
@@ -165,7 +165,7 @@ func (t *tx) checkNumbers(were counters) error {
 	return t.store.checkVersion(t.version, were)
 }
 
-func (s *Store) checkVersion(version int64, were counters) error {
+func (s *connections) checkVersion(version int64, were counters) error {
 	if version < were.version {
 		return s.wentBack("configuration version %d, was %d", version, were.version)
 	}
@@ -173,7 +173,7 @@ func (s *Store) checkVersion(version int64, were counters) error {
 }
 
 // wentBack ends the store: every later call fails with store.ErrWentBack.
-func (s *Store) wentBack(how string, args ...any) error {
+func (s *connections) wentBack(how string, args ...any) error {
 	err := error(&grapnel.Error{
 		Code: grapnel.CodeUnavailable, Detail: "the database is not the one that it was",
 		Err: fmt.Errorf("%w: "+how, append([]any{store.ErrWentBack}, args...)...),
@@ -186,7 +186,7 @@ func (s *Store) wentBack(how string, args ...any) error {
 }
 
 // refusal is the error of every call once the database went back.
-func (s *Store) refusal() error {
+func (s *connections) refusal() error {
 	if err := s.lost.Load(); err != nil {
 		return *err
 	}
@@ -195,4 +195,4 @@ func (s *Store) refusal() error {
 
 // Fatal delivers the error after which the store refuses all calls; store.ErrWentBack is in its
 // chain.
-func (s *Store) Fatal() <-chan error { return s.fatal }
+func (s *connections) Fatal() <-chan error { return s.fatal }

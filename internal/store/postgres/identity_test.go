@@ -221,7 +221,7 @@ func TestNumbersAgain(t *testing.T) {
 		"version":    "UPDATE configuration SET version = version - 1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := database(t)
+			url := blank(t)
 			s := open(t, url, Options{})
 			defer func() { _ = s.Close() }()
 			for i := range 3 {

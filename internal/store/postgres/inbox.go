@@ -33,7 +33,7 @@ func reason(why grapnel.AsideReason) error {
 }
 
 // SetAside encodes on the caller's goroutine, as Append does.
-func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
+func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
 	if err := reason(a.Why); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 }
 
 // ChangeAside encodes on the caller's goroutine, as SetAside does.
-func (s *Store) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
+func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
 	sql, args := dropAside, []any{a.ID, a.Tenant}
 	if !drop {
 		if err := reason(a.Why); err != nil {
@@ -79,7 +79,7 @@ func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 }
 
 // Aside returns a request with its body.
-func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
+func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	var packed, sum int64
 	var body []byte
 	a, err := readAside(s.reading.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
@@ -96,7 +96,7 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapne
 }
 
 // AsideList returns at most Limit requests; no limit: none. It leaves out corrupt ones.
-func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
+func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -138,7 +138,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 }
 
 // Unlearn deletes the oldest first.
-func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
+func (s *keeper) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
 	forgotten, err := s.chores.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
 	if err != nil {
 		return 0, asError(err)

@@ -11,7 +11,7 @@ import (
 // A list leaves out a corrupt request and has the next one in its place: a list shorter than its
 // limit would be the end for its reader.
 func TestCorruptRequestsEndNoList(t *testing.T) {
-	s := open(t, database(t), Options{})
+	s := open(t, blank(t), Options{})
 	defer func() { _ = s.Close() }()
 	for i := range 4 {
 		a := grapnel.Aside{ID: fmt.Sprint("asd_", i), Tenant: "acme", Why: grapnel.AsideUnverified}
@@ -34,7 +34,7 @@ func TestCorruptRequestsEndNoList(t *testing.T) {
 // TestCorruptEvent: an event whose bytes do not match their checksum is marked in lists, read by
 // itself it is an error of its own, and no attempt gets it.
 func TestCorruptEvent(t *testing.T) {
-	s := open(t, database(t), Options{})
+	s := open(t, blank(t), Options{})
 	defer func() { _ = s.Close() }()
 	seqs := make([]int64, 2)
 	for i := range seqs {

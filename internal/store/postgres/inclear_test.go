@@ -31,7 +31,7 @@ func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1
 // machine without TLS.
 func TestConnectionsInClearAreTold(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	here, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)

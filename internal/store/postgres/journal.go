@@ -11,7 +11,7 @@ import (
 )
 
 // Note stores an entry.
-func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
+func (s *changer) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
 		t.note(&e)
 		return nil
@@ -21,7 +21,7 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 const auditQuery = "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE seq < "
 
 // AuditList returns at most Limit entries; no limit: none.
-func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
+func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()

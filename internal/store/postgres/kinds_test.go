@@ -14,7 +14,7 @@ import (
 func TestOthersKindsAreNotRead(t *testing.T) {
 	t.Parallel()
 	const others = 20_000
-	url := database(t)
+	url := blank(t)
 	s := open(t, url, Options{CallersClock: true})
 	today := cross(t, s)
 	for _, id := range []string{"a", "b", "c"} {

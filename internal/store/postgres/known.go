@@ -60,7 +60,7 @@ func (t *tx) readKnown(rows pgx.Rows) error {
 }
 
 // recognize returns the answer to an event that was already received.
-func (t *tx) recognize(e *incoming) (store.Placed, bool) {
+func recognize(t *tx, e *incoming) (store.Placed, bool) {
 	if e.known == nil {
 		return store.Placed{}, false
 	}
@@ -75,7 +75,7 @@ func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 
 // familiar stores the dedupe key of an accepted event. It replaces an earlier event with the same
 // key.
-func (t *tx) familiar(k *known, placed store.Placed) {
+func familiar(t *tx, k *known, placed store.Placed) {
 	if k == nil {
 		return
 	}
@@ -86,7 +86,7 @@ func (t *tx) familiar(k *known, placed store.Placed) {
 
 // flushKnown writes the new dedupe keys. If another node stores one of them at the same time, the
 // transaction conflicts and is tried again.
-func (t *tx) flushKnown(b *pgx.Batch) {
+func flushKnown(t *tx, b *pgx.Batch) {
 	rows := slices.DeleteFunc(t.learned, func(k *known) bool { return t.known[string(k.key)] != k })
 	if len(rows) == 0 {
 		return

@@ -21,7 +21,7 @@ func (t *tx) at(callers time.Time) time.Time {
 }
 
 // clock is the same for a read.
-func (s *Store) clock(ctx context.Context, tx pgx.Tx, callers time.Time) (at int64, err error) {
+func (s *database) clock(ctx context.Context, tx pgx.Tx, callers time.Time) (at int64, err error) {
 	if s.callers {
 		return codec.Micros(callers), nil
 	}
@@ -80,11 +80,11 @@ func (o *claiming) apply(t *tx) error {
 	}
 	at := t.at(o.Now)
 	now := codec.Micros(at)
-	over, heads, err := t.lookFor(target, now, len(o.Wants))
+	over, heads, err := lookFor(t, target, now, len(o.Wants))
 	if err != nil {
 		return err
 	}
-	wants, err := t.granted(target, o.Wants)
+	wants, err := granted(t, target, o.Wants)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ type spot struct {
 func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
 
 // lookFor returns the expired leases, and as many other heads as are examined, earliest first.
-func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, err error) {
+func lookFor(t *tx, target int32, now int64, wants int) (over, heads []spot, err error) {
 	var h spot
 	if err := ask(t.ctx, t.conn, overLeases, target, now, store.MostOver).
 		each([]any{&h.seq, &h.due}, func() { over = append(over, h) }); err != nil {
@@ -143,7 +143,7 @@ func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, er
 }
 
 // granted are the wants that get a lease.
-func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
+func granted(t *tx, target int32, wants []store.Want) ([]store.Want, error) {
 	held := make(map[string]int)
 	var consumer string
 	var n int
@@ -154,7 +154,7 @@ func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
 }
 
 // Claim examines the heads of one queue. It excludes other claims of that queue.
-func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (s *changer) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	o := &claiming{Claim: c}
 	return result(&o.done, s.writeAlone(ctx, o))
 }
@@ -166,13 +166,13 @@ var (
 	leasesQuery = leasePlaces + "s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2"
 )
 
-func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
+func (s *reader) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
 	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.Leased(&p.lease)) }, query, args...)
 	return list, err
 }
 
 // Lease finds a lease by its token.
-func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
+func (s *reader) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
 	list, err := s.leases(ctx, leaseQuery, token)
 	if err == nil && len(list) == 0 {
 		err = store.ErrNotFound("lease")
@@ -184,13 +184,13 @@ func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) 
 }
 
 // LeaseList returns leases in the order of their ends.
-func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
+func (s *reader) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
 	return s.leases(ctx, leasesQuery, queue, max(limit, 0))
 }
 
 // Extend moves the end of a lease.
-func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
-	is, err := s.Lease(ctx, token)
+func (s *changer) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
+	is, err := (&reader{s.database}).Lease(ctx, token)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 		return grapnel.Lease{}, decide.ErrLeaseOver()
 	}
@@ -234,7 +234,7 @@ const (
 )
 
 // QueueCounts reads one snapshot.
-func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
+func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		at, err := s.clock(ctx, tx, now)
 		if err != nil {

@@ -21,7 +21,7 @@ type kinds struct {
 // kinds finds the kinds of a tenant, or of any, that match one of the patterns, or all if there are
 // no patterns. It reads only kinds of the tenant that begin like the patterns: the unique index is
 // by tenant and then by type.
-func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...string) (k kinds, err error) {
+func (s *lister) kinds(ctx context.Context, tenant, source string, patterns ...string) (k kinds, err error) {
 	match := matching(patterns)
 	if tenant == "" && source == "" && match == nil {
 		return kinds{all: true}, nil
@@ -74,7 +74,7 @@ type statuses struct {
 
 const targetNumbersQuery = "SELECT number FROM target WHERE endpoint = ANY($1)"
 
-func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuses, err error) {
+func (s *lister) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuses, err error) {
 	for _, status := range q.Status {
 		switch status {
 		case grapnel.Pending:
@@ -96,14 +96,14 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 }
 
 // DeliveryList returns at most Limit deliveries; no limit: none.
-func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+func (s *lister) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	list, _, err := s.list(ctx, scope, q, 0)
 	return list, err
 }
 
 // list examines at most about `most` finished deliveries, or all if it is 0. If it returns fewer
 // than Limit, from is the row id of the oldest one that it examined; 0: it examined all.
-func (s *Store) list(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+func (s *lister) list(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	most int) (list []grapnel.Delivery, from int64, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
@@ -158,7 +158,7 @@ type listing struct {
 type listed struct{ shape, table string }
 
 // listing reads what the conditions need; nil: the list is empty.
-func (s *Store) listing(ctx context.Context, q *store.DeliveryQuery) (l *listing, err error) {
+func (s *lister) listing(ctx context.Context, q *store.DeliveryQuery) (l *listing, err error) {
 	l = &listing{q: q}
 	if l.of, err = s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...); err != nil || !l.of.all && len(l.of.numbers) == 0 {
 		return nil, err
@@ -188,7 +188,7 @@ func (s *Store) listing(ctx context.Context, q *store.DeliveryQuery) (l *listing
 }
 
 // listQuery is the statement of a list for the rows from `start` on.
-func (s *Store) listQuery(ctx context.Context, l *listing, start int64) (*filter, error) {
+func (s *lister) listQuery(ctx context.Context, l *listing, start int64) (*filter, error) {
 	again, err := s.againOf(ctx, l.q, start)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func sifts(q *store.DeliveryQuery) bool {
 // farthest is the row id at which a list ends, because it has examined its part of `most` finished
 // deliveries of a target by then; 0: from `start` on there are fewer. An index has them in their
 // order.
-func (s *Store) farthest(ctx context.Context, l *listing, start, before int64, most int) (from int64, err error) {
+func (s *lister) farthest(ctx context.Context, l *listing, start, before int64, most int) (from int64, err error) {
 	f := new(filter)
 	f.text("SELECT coalesce(max(x.seq), 0) FROM ")
 	where := ""
@@ -323,7 +323,7 @@ func (f *filter) whereWithin(at string, from, to time.Time) {
 }
 
 // EventList returns at most Limit events; no limit: none. It leaves out corrupt ones.
-func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
+func (s *lister) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some {
 		return nil, ctx.Err()

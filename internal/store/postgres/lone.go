@@ -47,9 +47,9 @@ func (n *needs) took(seq int64) bool {
 	return is
 }
 
-// lockLone queues the locks and reads of deliveries without lane. The statements that lock such
+// askLone queues the locks and reads of deliveries without lane. The statements that lock such
 // rows each do so by row id; if there are several, one statement locks all rows first.
-func (t *tx) lockLone(b *pgx.Batch) {
+func askLone(t *tx, b *pgx.Batch) {
 	n := t.needs
 	sole := n.sole()
 	if len(n.deliveries) > 0 || len(n.lone) > 0 && len(n.taken) > 0 {
@@ -72,7 +72,7 @@ func (t *tx) lockLone(b *pgx.Batch) {
 }
 
 // missed says whether one of those deliveries was not read, has a lane, or has a lease.
-func (t *tx) missed() bool {
+func missed(t *tx) bool {
 	return t.unlike || slices.ContainsFunc(t.needs.sole(), func(seq int64) bool {
 		p := t.places[seq]
 		return p == nil || p.lane != nil // another operation may have read it with its lane
@@ -80,6 +80,6 @@ func (t *tx) missed() bool {
 }
 
 // mistaken says whether a deleted row belongs to a delivery that is still pending.
-func (t *tx) mistaken() bool {
+func mistaken(t *tx) bool {
 	return slices.ContainsFunc(t.needs.taken, func(seq int64) bool { return t.places[seq] != nil })
 }

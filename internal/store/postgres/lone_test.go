@@ -101,7 +101,7 @@ func TestLoneOutcomes(t *testing.T) {
 // waits for its row. The lease ends with the delivery.
 func TestLoneOutcomeMeetsLease(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	s := nodesAt(t, url, 1)[0]
 	h := lone(t, s, "a")
 	done := make(chan error, 1)

@@ -19,7 +19,7 @@ import (
 // once, and then meets a schema of a newer program.
 func TestInspectAndMigrate(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestUnreleasedBuilds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := database(t)
+			url := blank(t)
 			if _, err := Migrate(t.Context(), url); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestSchemaGoesForward(t *testing.T) {
 	add := func(sql string) {
 		steps[fmt.Sprintf("migrations/%04d_step.sql", len(steps)+1)] = &fstest.MapFile{Data: []byte(sql)}
 	}
-	on(t, database(t), func(conn *pgx.Conn) error {
+	on(t, blank(t), func(conn *pgx.Conn) error {
 		forward := func() error { return migrate(t.Context(), conn, steps) }
 		add("CREATE TABLE a (i integer); INSERT INTO a VALUES (1)")
 		if err := forward(); err != nil {
@@ -144,7 +144,7 @@ func TestSchemaGoesForward(t *testing.T) {
 // without their password.
 func TestInspectRefuses(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	on(t, url, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(t.Context(), "CREATE TABLE theirs (i int)")
 		return err

@@ -107,14 +107,14 @@ func (of *naming[N]) give(ctx context.Context, db queries, names []N, to map[N]i
 }
 
 // learn returns the numbers of names, and assigns numbers to new names.
-func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (n named, err error) {
+func (s *database) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (n named, err error) {
 	if n.targets, err = learnNames(ctx, s, &targetNaming, s.names.targets, endpoints); err == nil {
 		n.kinds, err = learnNames(ctx, s, &kindNaming, s.names.kinds, kinds)
 	}
 	return n, err
 }
 
-func learnNames[N comparable](ctx context.Context, s *Store, of *naming[N], remembered map[N]int32,
+func learnNames[N comparable](ctx context.Context, s *database, of *naming[N], remembered map[N]int32,
 	wanted map[N]bool) (map[N]int32, error) {
 	numbers := make(map[N]int32, len(wanted))
 	others := fromMemory(&s.names, remembered, numbers, wanted)

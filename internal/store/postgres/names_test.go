@@ -46,7 +46,7 @@ func (o *forgetful) apply(t *tx) error {
 // trips.
 func TestNamesForgottenMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := open(t, database(t), Options{Bounds: Bounds{Names: 1}})
+	s := open(t, blank(t), Options{Bounds: Bounds{Names: 1}})
 	defer func() { _ = s.Close() }()
 	b := store.Batch{Config: version(t, s), Events: []store.Incoming{typed("e1", "order.paid", "k", "ep_1"),
 		typed("e2", "order.sent", "", "ep_1")}}
@@ -77,7 +77,7 @@ func TestNamesForgottenMeanwhile(t *testing.T) {
 // TestManyNames publishes far more types and endpoints than a node caches.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
-	s := open(t, database(t), Options{Bounds: Bounds{Names: 8}})
+	s := open(t, blank(t), Options{Bounds: Bounds{Names: 8}})
 	defer func() { _ = s.Close() }()
 	for seed := range uint64(5) {
 		crowd(t, s, seed)

@@ -36,7 +36,7 @@ func deliver(h store.Head) store.Change {
 // nodes are several stores on one database.
 func nodes(t *testing.T, n int) []*Store {
 	t.Helper()
-	return nodesAt(t, database(t), n)
+	return nodesAt(t, blank(t), n)
 }
 
 func nodesAt(t *testing.T, url string, n int) []*Store {

@@ -67,11 +67,11 @@ const atStandbys = "SELECT pg_logical_emit_message(true, 'grapnel', '')"
 
 // recall is the first step of every call with an idempotency key: a non-nil answer or an error ends
 // the call. An answer is given again only once it is at the standbys, with its effect.
-func (t *tx) recall(once *store.Once) (*store.Answer, error) {
+func recall(t *tx, once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
 	}
-	a := t.live(once.Key, once.Now)
+	a := liveAnswer(t, once.Key, once.Now)
 	if a == nil {
 		return nil, nil
 	}
@@ -84,8 +84,8 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	return given, err
 }
 
-// live is the answer that a key has at a time, or nil.
-func (t *tx) live(key string, now time.Time) *answer {
+// liveAnswer is the answer that a key has at a time, or nil.
+func liveAnswer(t *tx, key string, now time.Time) *answer {
 	if a := t.answers[key]; a != nil && codec.Micros(now) < a.expires {
 		return a
 	}
@@ -93,7 +93,7 @@ func (t *tx) live(key string, now time.Time) *answer {
 }
 
 // remember is the last step of such a call, after every step that can fail.
-func (t *tx) remember(once *store.Once, done any) {
+func remember(t *tx, once *store.Once, done any) {
 	if once == nil {
 		return
 	}
@@ -105,7 +105,7 @@ func (t *tx) remember(once *store.Once, done any) {
 
 // flushAnswers conflicts if another transaction has stored an answer for the same key meanwhile;
 // the next try finds that answer.
-func (t *tx) flushAnswers(b *pgx.Batch) {
+func flushAnswers(t *tx, b *pgx.Batch) {
 	rows := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
 	if len(rows) == 0 {
 		return
@@ -116,7 +116,7 @@ func (t *tx) flushAnswers(b *pgx.Batch) {
 }
 
 // Recall returns the stored answer of a key.
-func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+func (s *changer) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
 	a, err := readAnswer(s.pool.QueryRow(ctx, recallQuery, key, codec.Micros(now)))
 	if isNone(err) {
 		return nil, nil
@@ -132,12 +132,12 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 }
 
 // Remember calls Answer with nil.
-func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
+func (s *changer) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
 	err = s.write(ctx, &change{
 		needs: func(n *needs) { n.once(once) },
 		do: func(t *tx) (err error) {
-			if then, err = t.recall(once); then == nil && err == nil {
-				t.remember(once, nil)
+			if then, err = recall(t, once); then == nil && err == nil {
+				remember(t, once, nil)
 			}
 			return err
 		},
@@ -146,7 +146,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Ans
 }
 
 // Forget deletes answers in the order of their expiry.
-func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
 	return int(tag.RowsAffected()), asError(err)
 }

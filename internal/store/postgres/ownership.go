@@ -49,15 +49,15 @@ func (t *tx) readEpochs(rows pgx.Rows) error {
 }
 
 // fenced says whether a decision about an endpoint, made in an epoch, comes too late.
-func (t *tx) fenced(endpoint string, epoch int64) bool {
+func fenced(t *tx, endpoint string, epoch int64) bool {
 	return epoch != 0 && t.epochs[shardOf(endpoint)] != epoch
 }
 
 // ShardOf is the hash of the endpoint's id.
-func (s *Store) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
+func (s *owner) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
 
 // Acquire waits for writes of the shards' previous owners that are being committed.
-func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
+func (s *owner) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
 	numbers := column(shards, func(n int) int16 { return int16(n) })
 	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) asked {
 		return ask(ctx, tx, takeShards, free, node, lease.Microseconds())
@@ -65,18 +65,18 @@ func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease ti
 }
 
 // Renew waits for no other node's writes.
-func (s *Store) Renew(ctx context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
+func (s *owner) Renew(ctx context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
 	return s.change(ctx, node, owned, renewShards, lease.Microseconds())
 }
 
 // Release leaves the epochs as they are.
-func (s *Store) Release(ctx context.Context, node string, owned []store.Owned) error {
+func (s *owner) Release(ctx context.Context, node string, owned []store.Owned) error {
 	_, err := s.change(ctx, node, owned, releaseShards)
 	return err
 }
 
 // change changes shards that a node owns.
-func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
+func (s *owner) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
 	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }),
 		column(owned, func(o store.Owned) int64 { return o.Epoch })
 	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) asked {
@@ -85,7 +85,7 @@ func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sq
 }
 
 // shards locks shards in order, and then changes them.
-func (s *Store) shards(ctx context.Context, lock string, args []any,
+func (s *owner) shards(ctx context.Context, lock string, args []any,
 	change func(pgx.Tx, []int16) asked) (done []store.Owned, err error) {
 	ctx, end := s.owning.bound(ctx)
 	defer end()
@@ -101,7 +101,7 @@ func (s *Store) shards(ctx context.Context, lock string, args []any,
 }
 
 // ShardList returns all shards.
-func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
+func (s *owner) ShardList(ctx context.Context) ([]store.Shard, error) {
 	all := make([]store.Shard, 0, store.Shards)
 	var one store.Shard
 	var left int64
@@ -113,7 +113,7 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 }
 
 // Acting is one query, because every change of the configuration runs it.
-func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
+func (s *owner) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
 	got := ask(ctx, s.owning, actingQuery, within.Microseconds())
 	err = got.each([]any{&one.ID, &one.Address, &one.Version}, func() { all = append(all, one) })
@@ -124,7 +124,7 @@ var freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JO
 		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
 
 // Fresh walks the pending deliveries from a row id on.
-func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
+func (s *owner) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	numbers := column(shards, func(n int) int16 { return int16(n) })
 	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, p.Shown()) }, freshQuery, after, numbers, max(limit, 0))
@@ -132,7 +132,7 @@ func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int)
 }
 
 // Beat uses the database's clock. It also deletes nodes that have not been seen for a day.
-func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
+func (s *owner) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
 	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining, node.Version); err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -140,7 +140,7 @@ func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration)
 }
 
 // Nodes uses the database's clock.
-func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
+func (s *owner) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
 	var ago int64
 	err = ask(ctx, s.owning, nodesQuery, within.Microseconds()).each([]any{&one.ID, &one.Address, &one.Draining, &ago}, func() {
@@ -151,7 +151,7 @@ func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.No
 }
 
 // Leave is the last call of a node.
-func (s *Store) Leave(ctx context.Context, node string) error {
+func (s *owner) Leave(ctx context.Context, node string) error {
 	_, err := s.owning.Exec(ctx, leaveSQL, node)
 	return readError(ctx, err)
 }
@@ -159,7 +159,7 @@ func (s *Store) Leave(ctx context.Context, node string) error {
 // Secret was drawn when the database was created. The returned secret also contains the timeline of
 // the database that this node uses. Row ids from a node that has not noticed a failover mean other
 // rows; it has another timeline, so its messages fail authentication.
-func (s *Store) Secret(ctx context.Context) (secret string, err error) {
+func (s *owner) Secret(ctx context.Context) (secret string, err error) {
 	err = s.owning.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()

@@ -190,5 +190,5 @@ func (t *tx) archive(p *place, e store.Ending, body []byte) {
 	p.Code, p.Reason = e.ReasonCode, e.Reason
 	t.over[p.Seq] = &over{decide.Found{Status: e.Status, Event: p.Event, Created: p.Created, Endpoint: p.Endpoint}, p.tenant, p.lane}
 	t.finished = append(t.finished, finished{place: p, status: e.Status, at: codec.Micros(e.At), body: body})
-	t.ended(p, &e)
+	countEnd(t, p, &e)
 }

@@ -93,7 +93,7 @@ func fill(last int64) string {
 }
 
 func TestPlans(t *testing.T) {
-	url := database(t)
+	url := blank(t)
 	s := open(t, url, Options{})
 	defer func() { _ = s.Close() }()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -135,7 +135,7 @@ func TestPlans(t *testing.T) {
 // TestReadPlans checks the frequent reads of the engine and the dashboard. They are planned each
 // time, with the current statistics.
 func TestReadPlans(t *testing.T) {
-	url := database(t)
+	url := blank(t)
 	s := open(t, url+"&random_page_cost=1.1", Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
 	defer func() { _ = s.Close() }()
 	someDays(t, s)
@@ -228,7 +228,7 @@ func TestReadPlans(t *testing.T) {
 
 // TestWritesKeepTheirPlans: no statement of a transaction that writes is planned at each call.
 func TestWritesKeepTheirPlans(t *testing.T) {
-	s := open(t, database(t), Options{})
+	s := open(t, blank(t), Options{})
 	defer func() { _ = s.Close() }()
 	for n := range 8 { // PostgreSQL compares plans after five calls
 		for _, key := range []string{"", "k"} {

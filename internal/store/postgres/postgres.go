@@ -42,7 +42,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -76,51 +75,18 @@ type Options struct {
 
 // Store is an open database.
 type Store struct {
-	bounds  Bounds
-	pools   []*pool // all but chores, which shares the connections of reading
-	owning  *pool   // for leases of shards and the list of nodes
-	pool    *pool   // for reads of publishing and delivering
-	reading *pool   // for callers of the API
-	chores  *pool   // for work without a time limit
-	writing *pool   // for the writers
-	eras    eras
-	cut     atomic.Int64 // when a transaction last found its connection cut, in nanoseconds since 1970
-	names   names
-	days    days
-	round   round // of Purge
-	packer  *codec.Packer
-	ids     *grapnel.IDs
-	log     *slog.Logger
-	now     func() time.Time
-	callers bool
-	stats   stats
-	able    able
-
-	history *History
-	at      identity    // of the database of the first connection; guarded by history.mu
-	blind   atomic.Bool // the server does not report its identity
-	highest highest
-	warned  atomic.Bool           // a connection in clear was reported
-	lost    atomic.Pointer[error] // the reason for which every call is refused; nil: none
-	fatal   chan error
-
-	requests chan *request
-	gathers  sync.Mutex    // see next
-	together together      // guarded by gathers
-	places   chan struct{} // an element for each of the Few transactions that run
-	writers  sync.WaitGroup
-	closing  sync.WaitGroup // broken connections that are being closed
-	quit     chan struct{}  // closed to stop the writers
-	stopped  chan struct{}  // closed when they have stopped
-	closed   sync.Once
-	ctx      context.Context // of transactions: a caller that gives up does not cancel the write
-	cancel   context.CancelFunc
+	*database
+	reader
+	lister
+	changer
+	owner
+	keeper
+	writer writer
+	ids    *grapnel.IDs
+	closed sync.Once
 }
 
 var _ store.Store = (*Store)(nil)
-
-// errClosed is the error of calls on a closed store.
-var errClosed = errors.New("postgres: the store is closed")
 
 // Check says whether a text is the URL of a database. It makes no connection.
 func Check(url string) error {
@@ -135,22 +101,23 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := Check(url); err != nil {
 		return nil, err
 	}
-	inside := bounds.Fill(o.Bounds)
-	s := &Store{
-		bounds: inside, names: names{named: named{make(map[string]int32), make(map[kind]int32)}},
-		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
-		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
-		requests: make(chan *request, inside.Line), places: make(chan struct{}, inside.Few),
-		quit: make(chan struct{}), stopped: make(chan struct{}),
+	d := &database{
+		connections: connections{
+			bounds: bounds.Fill(o.Bounds), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
+			history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
+		},
+		names: names{named: named{make(map[string]int32), make(map[kind]int32)}}, callers: o.CallersClock, stopped: make(chan struct{}),
 	}
-	s.days.worth = s.bounds.DayWorth
-	if s.now == nil {
-		s.now = time.Now
+	if d.now == nil {
+		d.now = time.Now
 	}
 	if o.Slot == nil {
 		o.Slot = rand.IntN
 	}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	d.requests, d.days.worth = make(chan *request, d.bounds.Line), d.bounds.DayWorth
+	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s := &Store{database: d, reader: reader{d}, lister: lister{d}, changer: changer{d}, owner: owner{d}, keeper: keeper{database: d}}
+	s.writer = writer{database: d, keeper: &s.keeper, places: make(chan struct{}, d.bounds.Few), quit: make(chan struct{})}
 	err := s.connect(ctx, url, o.dial)
 	if err == nil {
 		s.packer, err = codec.NewPacker()
@@ -163,10 +130,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the database: %w", asError(err))
 	}
 	first, slots := o.Slot(s.bounds.Slots), s.bounds.Slots
-	for i := range inside.Conns.Writes {
-		s.writers.Go(func() { s.writes(int16((first + i) % slots)) })
+	for i := range s.bounds.Conns.Writes {
+		s.writer.running.Go(func() { s.writer.writes(int16((first + i) % slots)) })
 	}
-	s.writers.Go(s.probes)
+	s.writer.running.Go(s.writer.probes)
 	return s, nil
 }
 
@@ -220,8 +187,8 @@ func (s *Store) IDs() *grapnel.IDs { return s.ids }
 // Close commits the writes that are queued, and closes the connections. Later calls fail.
 func (s *Store) Close() error {
 	s.closed.Do(func() {
-		close(s.quit)
-		s.writers.Wait()
+		close(s.writer.quit)
+		s.writer.running.Wait()
 		close(s.stopped)
 		s.release()
 	})

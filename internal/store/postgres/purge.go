@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,7 +21,7 @@ const (
 )
 
 // Annotate changes the mark and nothing else.
-func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
+func (s *changer) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
 	found, err := s.origins(ctx, []int64{a.Delivery})
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 		needs: func(n *needs) { n.refers, n.deliveries = true, append(n.deliveries, a.Delivery) },
 		do: func(t *tx) error {
 			is := t.over[a.Delivery]
-			if !t.there(of) {
+			if !stillThere(t, of) {
 				return store.ErrNotFound("delivery")
 			}
 			if is == nil {
@@ -95,17 +94,10 @@ type part struct {
 	tenant     string
 }
 
-// round is how far the calls of Purge with one Keep have come.
-type round struct {
-	mu   sync.Mutex
-	keep store.Keep
-	last int64 // no event up to this row id has a row left to delete
-}
-
 // Purge reads the events by row id, which is about the order of their acceptance, until it reaches
 // young ones. A call whose Keep is that of the last one goes on where that reached its limit.
 // Otherwise each call would read all old events again that have to stay.
-func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed int, err error) {
+func (s *keeper) Purge(ctx context.Context, keep store.Keep, limit int) (removed int, err error) {
 	if err := s.merge(ctx, keep.Now); err != nil {
 		return 0, err
 	}
@@ -166,7 +158,7 @@ type removal struct {
 }
 
 // removeOld deletes expired rows of some events, at most limit deliveries.
-func (s *Store) removeOld(ctx context.Context, old []oldEvent, long time.Duration, limit int) (removed int, err error) {
+func (s *keeper) removeOld(ctx context.Context, old []oldEvent, long time.Duration, limit int) (removed int, err error) {
 	if len(old) == 0 {
 		return 0, nil
 	}
@@ -236,7 +228,7 @@ func (r *removal) batch(long time.Duration) *pgx.Batch {
 			b.Queue(drop, r.deliveries)
 		}
 		t := &tx{tallies: r.tallies}
-		t.flushTallies(b)
+		flushTallies(t, b)
 		b.Queue(countPurged, len(r.deliveries), slices.Max(r.deliveries))
 	}
 	return b

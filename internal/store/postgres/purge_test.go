@@ -15,7 +15,7 @@ import (
 func TestPurgeReadsEventsThatStayOnce(t *testing.T) {
 	t.Parallel()
 	const stay, calls = 2000, 20
-	url := database(t)
+	url := blank(t)
 	s := open(t, url, Options{CallersClock: true})
 	b := store.Batch{Config: version(t, s)}
 	for n := range stay {

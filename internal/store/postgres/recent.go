@@ -18,7 +18,7 @@ import (
 
 // starts are the row ids at which the statements of a list end, one after the other. Together they
 // read all rows below `before`.
-func (s *Store) starts(before int64) []int64 {
+func (s *lister) starts(before int64) []int64 {
 	return s.days.known.Load().starts(below(before), s.bounds.ListDays)
 }
 
@@ -56,7 +56,7 @@ const (
 
 // againOf finds the redelivered events if the list has a condition on events; they may be of any
 // day before the redelivery. nil: the list has none.
-func (s *Store) againOf(ctx context.Context, q *store.DeliveryQuery, start int64) (a *againOf, err error) {
+func (s *lister) againOf(ctx context.Context, q *store.DeliveryQuery, start int64) (a *againOf, err error) {
 	if q.Key == "" && q.From.IsZero() && q.To.IsZero() {
 		return nil, nil
 	}

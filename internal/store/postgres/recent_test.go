@@ -18,7 +18,7 @@ import (
 // of another day. A transaction has those locked. The same reads of all days at once return the
 // same.
 func TestRecentDays(t *testing.T) {
-	s := open(t, database(t), Options{CallersClock: true,
+	s := open(t, blank(t), Options{CallersClock: true,
 		Bounds: Bounds{ListDays: 2, Conns: Conns{Reading: 2 * time.Second, Idle: time.Minute}}})
 	defer func() { _ = s.Close() }()
 	must := func(err error) {

@@ -13,7 +13,7 @@ import (
 
 // Record applies the changes in order. The result of each is the state right after it, not after
 // all of them.
-func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+func (s *changer) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
 		var err error
@@ -45,7 +45,7 @@ type tried struct {
 	totals     grapnel.Tried
 }
 
-func (s *Store) turn(c *store.Change) (turn, error) {
+func (s *changer) turn(c *store.Change) (turn, error) {
 	r := turn{Change: *c, tell: s.batch(legible(c.Operational))}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
@@ -100,15 +100,15 @@ func (o *recording) apply(t *tx) (err error) {
 	}
 	o.done = make([]store.Changed, len(o.turns))
 	for i := range o.turns {
-		if o.done[i], err = t.turn(&o.turns[i]); err != nil {
+		if o.done[i], err = applyTurn(t, &o.turns[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn applies a change with its events and its standing.
-func (t *tx) turn(c *turn) (done store.Changed, err error) {
+// applyTurn applies a change with its events and its standing.
+func applyTurn(t *tx, c *turn) (done store.Changed, err error) {
 	p, is := t.places[c.Delivery], t.over[c.Delivery]
 	var found decide.Found
 	if p != nil {
@@ -119,14 +119,14 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	judged := c.Change
 	judged.At = codec.Moment(codec.Micros(t.at(c.At)))
 	if done = found.Judge(&judged); done.Foreign {
-		return t.spare(c), nil
+		return spareRow(t, c), nil
 	}
-	if c.Epoch != 0 && (p != nil && t.fenced(p.Endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
+	if c.Epoch != 0 && (p != nil && fenced(t, p.Endpoint, c.Epoch) || c.Standing != nil && fenced(t, c.Standing.Endpoint, c.Epoch)) {
 		return store.Changed{Fenced: true}, nil
 	}
 	t.stand(c.Standing, c.standing)
 	if done.Applied {
-		t.change(p, c)
+		changePlace(t, p, c)
 	}
 	if p != nil {
 		done.Next = t.next(p)
@@ -138,18 +138,18 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	}
 	if done.Operational, err = c.tell.accept(t); err == nil {
 		t.note(c.Audit)
-		if a := c.Answer; a != nil && t.live(a.Key, a.Now) == nil {
-			t.remember(a.Once(), nil)
+		if a := c.Answer; a != nil && liveAnswer(t, a.Key, a.Now) == nil {
+			remember(t, a.Once(), nil)
 		}
 	}
 	return done, err
 }
 
-// spare does not change a row that belongs to another delivery. It only stores the endpoint's
+// spareRow does not change a row that belongs to another delivery. It only stores the endpoint's
 // standing, which does not depend on the row.
-func (t *tx) spare(c *turn) store.Changed {
+func spareRow(t *tx, c *turn) store.Changed {
 	if st := c.Standing; st != nil {
-		if c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
+		if c.Epoch != 0 && fenced(t, st.Endpoint, c.Epoch) {
 			return store.Changed{Fenced: true}
 		}
 		t.stand(st, c.standing)
@@ -157,8 +157,8 @@ func (t *tx) spare(c *turn) store.Changed {
 	return store.Changed{Foreign: true}
 }
 
-// change applies the change to p.
-func (t *tx) change(p *place, c *turn) {
+// changePlace applies the change to p.
+func changePlace(t *tx, p *place, c *turn) {
 	t.release(p)
 	counts := p.Counts(&c.Change)
 	p.Apply(&c.Change, c.Attempt != nil)
@@ -166,7 +166,7 @@ func (t *tx) change(p *place, c *turn) {
 	if c.Attempt != nil {
 		p.statusCode, p.class, p.took = int32(c.Attempt.StatusCode), c.Attempt.Class, int64(c.Attempt.Duration)
 		if counts {
-			t.tried(p, c)
+			countAttempt(t, p, c)
 		}
 	}
 	if c.Status.Final() {

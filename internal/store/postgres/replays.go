@@ -46,7 +46,7 @@ func readReplay(row pgx.Row) (*decide.StoredReplay, error) {
 
 // lockReplay returns the replay with this id, or nil, and keeps other transactions from changing
 // it.
-func (t *tx) lockReplay(id string) (*decide.StoredReplay, error) {
+func lockReplay(t *tx, id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(t.conn.QueryRow(t.ctx, replayLock, id))
 	if isNone(err) {
 		return nil, nil
@@ -56,9 +56,9 @@ func (t *tx) lockReplay(id string) (*decide.StoredReplay, error) {
 
 // PutReplay gives a new replay revision 1. It excludes accepting of events for a moment, so that
 // the newest delivery is well defined.
-func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+func (s *changer) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
-		there, err := t.lockReplay(r.ID)
+		there, err := lockReplay(t, r.ID)
 		var kept grapnel.Replay
 		if err == nil {
 			kept, err = decide.Replay(scope, there.Shown(), r)
@@ -80,7 +80,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 }
 
 // Replay returns one.
-func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+func (s *reader) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
 	r, err := s.scopedReplay(ctx, scope, id)
 	if err != nil {
 		return grapnel.Replay{}, err
@@ -88,7 +88,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 	return r.Replay, nil
 }
 
-func (s *Store) scopedReplay(ctx context.Context, scope store.Scope, id string) (*decide.StoredReplay, error) {
+func (s *reader) scopedReplay(ctx context.Context, scope store.Scope, id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
 	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return nil, store.ErrNotFound("replay")
@@ -97,7 +97,7 @@ func (s *Store) scopedReplay(ctx context.Context, scope store.Scope, id string) 
 }
 
 // ReplayList returns at most Limit replays; no limit: none.
-func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
+func (s *reader) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -122,7 +122,7 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 }
 
 // ReplayItems returns at most limit items; no limit: none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
+func (s *reader) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
 	limit int) (list []grapnel.ReplayItem, err error) {
 	r, err := s.scopedReplay(ctx, scope, id)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 }
 
 // Advance creates the next deliveries of a replay.
-func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
+func (s *changer) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, step.Replay))
 	if isNone(err) {
 		return nil, store.ErrNotFound("replay")
@@ -161,14 +161,14 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 				}
 			}
 		},
-		do: func(t *tx) (err error) { done, err = t.advance(&step, r.Endpoint, found); return err },
+		do: func(t *tx) (err error) { done, err = advance(t, &step, r.Endpoint, found); return err },
 	})
 	return result(&done, err)
 }
 
 // advance makes a step of a replay of an endpoint.
-func (t *tx) advance(step *store.ReplayStep, endpoint string, origins map[int64]origin) ([]store.Redelivered, error) {
-	r, err := t.lockReplay(step.Replay)
+func advance(t *tx, step *store.ReplayStep, endpoint string, origins map[int64]origin) ([]store.Redelivered, error) {
+	r, err := lockReplay(t, step.Replay)
 	switch {
 	case err != nil:
 		return nil, err
@@ -182,14 +182,14 @@ func (t *tx) advance(step *store.ReplayStep, endpoint string, origins map[int64]
 		return nil, err
 	}
 	done := make([]store.Redelivered, len(step.Items))
-	overtaken, err := t.overtaken(step.Items)
+	overtaken, err := overtaken(t, step.Items)
 	if err != nil {
 		return nil, err
 	}
 	var made, originals []int64
 	for n, i := range step.Items {
 		if of := origins[i.Of]; of.endpoint == endpoint && t.over[i.Of] != nil && !overtaken[i.Of] {
-			if done[n], err = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, step.At, step.Replay); err != nil {
+			if done[n], err = repeatOf(t, of, grapnel.TriggerReplay, i.Ordered, i.Delay, step.At, step.Replay); err != nil {
 				return nil, err
 			}
 			made, originals = append(made, done[n].Delivery), append(originals, i.Of)
@@ -206,7 +206,7 @@ func (t *tx) advance(step *store.ReplayStep, endpoint string, origins map[int64]
 const marksSeen = `SELECT delivery, replayed_as, discarded IS NOT NULL FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE`
 
 // overtaken are the originals that were redelivered or discarded since the replay chose them.
-func (t *tx) overtaken(all []store.Redelivery) (map[int64]bool, error) {
+func overtaken(t *tx, all []store.Redelivery) (map[int64]bool, error) {
 	items := make(map[int64]*store.Redelivery, len(all))
 	for n := range all {
 		items[all[n].Of] = &all[n]
@@ -269,7 +269,7 @@ const (
 			run = CASE WHEN anew THEN s.run ELSE p.run + s.run END FROM sums s WHERE p.replay = s.replay`
 )
 
-func (t *tx) flushRepeated(b *pgx.Batch) {
+func flushRepeated(t *tx, b *pgx.Batch) {
 	if len(t.repeated) == 0 && len(t.replayed) == 0 {
 		return
 	}

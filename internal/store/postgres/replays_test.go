@@ -15,7 +15,7 @@ import (
 // replays delivers the other's original once more. Neither transaction meets a deadlock.
 func TestReplaysMeet(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := blank(t)
 	s := nodesAt(t, url, 1)[0]
 	must := func(err error) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 
 // DeliverySearch reads the list page by page, and the events of each page a few at a time: events
 // may be large, and the search ends once it has read enough.
-func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+func (s *lister) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	limit, size, page := q.Limit, int64(0), s.bounds.SearchPage
 	if limit <= 0 {
@@ -60,11 +60,11 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 }
 
 // eventsOf returns the events of deliveries, by row id.
-func (s *Store) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int64]*grapnel.Event, error) {
+func (s *lister) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int64]*grapnel.Event, error) {
 	seqs := column(list, func(d grapnel.Delivery) int64 { return d.EventSeq })
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)
-	events, err := s.Events(ctx, seqs)
+	events, err := (&reader{s.database}).Events(ctx, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Store) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int6
 }
 
 // Candidates returns matching deliveries, oldest first.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+func (s *lister) Candidates(ctx context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	tenant, some := scope.Narrow("")
 	if !some || q.Limit <= 0 {
@@ -138,7 +138,7 @@ func (f *filter) fromFinished(q *store.CandidateQuery) *filter {
 // unexamined is the row id at which Candidates stops, because there are Looked deliveries of a
 // status before it; 0: there is none. Each status has its own query, which an index answers in
 // order.
-func (s *Store) unexamined(ctx context.Context, q *store.CandidateQuery) (behind int64, err error) {
+func (s *lister) unexamined(ctx context.Context, q *store.CandidateQuery) (behind int64, err error) {
 	statuses := q.Selection.Status
 	if len(q.Selection.Deliveries) > 0 {
 		return 0, nil
@@ -185,7 +185,7 @@ const (
 )
 
 // StuckLanes returns at most Limit lanes; no limit: none.
-func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
+func (s *lister) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
 	tenant, one := scope.One()
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {
 		return nil, ctx.Err()

@@ -17,7 +17,7 @@ import (
 // However few of an endpoint's finished deliveries match, one call of Candidates examines a bounded
 // number of them: otherwise the database would end the query, and every repetition of it.
 func TestCandidatesAreReadInPages(t *testing.T) {
-	s := open(t, database(t), Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
+	s := open(t, blank(t), Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
 	defer func() { _ = s.Close() }()
 	first := begins(s.days.known.Load().current)
 	const rows = 40_000
@@ -59,7 +59,7 @@ func TestCandidatesAreReadInPages(t *testing.T) {
 // large: a page of them is not read at once.
 func TestSearchReadsFewLargeEvents(t *testing.T) {
 	const events, size = 60, 1 << 20
-	s := open(t, database(t), Options{Bounds: Bounds{SearchBytes: size}})
+	s := open(t, blank(t), Options{Bounds: Bounds{SearchBytes: size}})
 	defer func() { _ = s.Close() }()
 	for i := range events {
 		in := incomingTo(fmt.Sprint("e", i), "", "ep")

@@ -43,7 +43,7 @@ func (s *stats) committed(operations int, err error, took time.Duration) {
 }
 
 // Stats returns the counters.
-func (s *Store) Stats() Stats {
+func (s *database) Stats() Stats {
 	s.stats.mu.Lock()
 	sum := s.stats.sum
 	s.stats.mu.Unlock()

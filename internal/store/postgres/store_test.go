@@ -47,8 +47,8 @@ var (
 	fewDays = usual.DaysNamed
 )
 
-// database creates an empty database and returns its URL.
-func database(t *testing.T) string {
+// blank creates an empty database and returns its URL.
+func blank(t *testing.T) string {
 	t.Helper()
 	return server.URL(made(t))
 }
@@ -194,12 +194,12 @@ func TestStoreTiny(t *testing.T) {
 	}
 	for round := range seeds {
 		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, next)) })
-		t.Run(fmt.Sprint("Lanes", round), func(t *testing.T) { shareLanes(t, nodesWith(t, database(t), 3, next)) })
-		t.Run(fmt.Sprint("Agree", round), func(t *testing.T) { agree(t, nodesWith(t, database(t), 3, next)) })
-		t.Run(fmt.Sprint("IDs", round), func(t *testing.T) { idsOverDays(t, nodesWith(t, database(t), 2, next)) })
+		t.Run(fmt.Sprint("Lanes", round), func(t *testing.T) { shareLanes(t, nodesWith(t, blank(t), 3, next)) })
+		t.Run(fmt.Sprint("Agree", round), func(t *testing.T) { agree(t, nodesWith(t, blank(t), 3, next)) })
+		t.Run(fmt.Sprint("IDs", round), func(t *testing.T) { idsOverDays(t, nodesWith(t, blank(t), 2, next)) })
 	}
 	t.Run("Crowd", func(t *testing.T) {
-		url := database(t)
+		url := blank(t)
 		for n := range crowds {
 			s := open(t, url, Options{CallersClock: true, Bounds: next()})
 			crowd(t, s, uint64(n))
@@ -232,7 +232,7 @@ func harness(histories int, next func() Bounds) storetest.Harness {
 					return start(t, url)
 				}
 			}
-			return start(t, database(t))
+			return start(t, blank(t))
 		},
 		Reopen: func(t *testing.T, s store.Store) store.Store {
 			for url, of := range used {

@@ -12,7 +12,7 @@ import (
 // them may make the database refuse a page.
 func TestTextsThatPostgresRefuses(t *testing.T) {
 	t.Parallel()
-	s := open(t, database(t), Options{CallersClock: true})
+	s := open(t, blank(t), Options{CallersClock: true})
 	defer func() { _ = s.Close() }()
 	putEndpoint(t, s, "ep_1")
 	var in []store.Incoming

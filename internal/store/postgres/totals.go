@@ -69,7 +69,7 @@ func (t *tx) tally(p *place) *tally {
 	return store.Entry(t.tallies, tallyOf{p.target, p.tenant})
 }
 
-func (t *tx) flushTallies(b *pgx.Batch) {
+func flushTallies(t *tx, b *pgx.Batch) {
 	if len(t.tallies) == 0 {
 		return
 	}
@@ -91,13 +91,13 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 	change(store.Entry(t.types, typeOf{hour, p.tenant, p.eventType}))
 }
 
-// tried counts a recorded attempt.
-func (t *tx) tried(p *place, c *turn) {
+// countAttempt counts a recorded attempt.
+func countAttempt(t *tx, p *place, c *turn) {
 	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&c.Attempt.totals, p.Attempts) })
 }
 
-// ended counts a finished delivery.
-func (t *tx) ended(p *place, e *store.Ending) {
+// countEnd counts a finished delivery.
+func countEnd(t *tx, p *place, e *store.Ending) {
 	*t.tally(p).of(e.Status)++
 	if e.Uncounted {
 		return
@@ -106,7 +106,7 @@ func (t *tx) ended(p *place, e *store.Ending) {
 	t.sum(p, codec.Micros(e.At), func(sum *grapnel.Totals) { sum.Ended(&is) })
 }
 
-func (t *tx) flushTotals(b *pgx.Batch) {
+func flushTotals(t *tx, b *pgx.Batch) {
 	endpointTotals.queue(b, t.totals, t.slot, false)
 	typeTotals.queue(b, t.types, t.slot, false)
 }
@@ -201,7 +201,7 @@ const countsQuery = `SELECT t.endpoint, sum(y.pending)::bigint, sum(y.delivered)
 	FROM tally y JOIN target t ON t.number = y.target WHERE $1 OR y.tenant = $2 GROUP BY t.endpoint`
 
 // Counts sums the maintained counters.
-func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
 	tenant, one := scope.One()
 	counts := make(map[string]map[grapnel.Status]int64)
 	if one && !scope.Allows(tenant) {
@@ -228,7 +228,7 @@ const imbalanceQuery = `SELECT (coalesce(sum(made - pending - delivered - failed
 
 // Imbalance compares counters that are maintained separately: created deliveries are counted for
 // ever, pending and finished ones go up and down.
-func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
+func (s *reader) Imbalance(ctx context.Context) (n int64, err error) {
 	err = s.chores.QueryRow(ctx, imbalanceQuery).Scan(&n)
 	return n, readError(ctx, err)
 }

@@ -26,7 +26,7 @@ var typeTotals = totalsTable[typeOf]{add: addType, settle: settleTypes,
 	}}
 
 // publishedAgain counts an event that its tenant has published before.
-func (t *tx) publishedAgain(e *incoming) {
+func publishedAgain(t *tx, e *incoming) {
 	store.Entry(t.types, typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
 }
 
@@ -57,7 +57,7 @@ const (
 )
 
 // Totals sums the rows that the query selects.
-func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
+func (s *lister) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Impossible() {
 		return nil, ctx.Err()
@@ -87,7 +87,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 
 // readTotals reads the rows of one endpoint or type, or of all, within the query's time. take gets
 // the time, the group and the totals of each.
-func (s *Store) readTotals(ctx context.Context, q *store.TotalsQuery, sql, one string,
+func (s *lister) readTotals(ctx context.Context, q *store.TotalsQuery, sql, one string,
 	take func(time.Time, string, *grapnel.Totals)) error {
 	from, to := int64(-1<<53), int64(1<<53) // in hours
 	if !q.From.IsZero() {

@@ -26,7 +26,7 @@ const (
 )
 
 // merge merges the rows of a past hour into one, and hours that are old into days.
-func (s *Store) merge(ctx context.Context, now time.Time) error {
+func (s *keeper) merge(ctx context.Context, now time.Time) error {
 	past := pastHours{old: codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept)))), over: codec.HourOf(codec.Micros(now)) - 1,
 		page: s.bounds.MergePage}
 	for _, merge := range []func(context.Context, pgx.Tx, pastHours) (int, error){endpointTotals.merge, typeTotals.merge} {
@@ -44,7 +44,7 @@ func (s *Store) merge(ctx context.Context, now time.Time) error {
 }
 
 // inChore runs a transaction in the background.
-func (s *Store) inChore(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+func (s *keeper) inChore(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	ctx, done := s.chores.bound(ctx)
 	defer done()
 	return asError(pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error { return do(ctx, tx) }))

@@ -15,7 +15,7 @@ import (
 
 // tx is one transaction: the rows read when its locks were taken, and the rows it will write.
 type tx struct {
-	store *Store
+	store *database
 	ctx   context.Context
 	conn  *pgx.Conn
 	slot  int16
@@ -124,12 +124,12 @@ func (t *tx) undo(why error) error {
 }
 
 // commit writes all changes, and commits, in one round trip.
-func (t *tx) commit() error {
-	if t.mistaken() {
+func commit(t *tx) error {
+	if mistaken(t) {
 		return t.undo(errUnlike)
 	}
 	b := new(pgx.Batch)
-	t.flush(b)
+	flush(t, b)
 	committed := false
 	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"

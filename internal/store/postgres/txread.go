@@ -68,7 +68,7 @@ func overQuery(over string) string {
 }
 
 // begin takes the locks and reads the rows, in one round trip.
-func (t *tx) begin() error {
+func begin(t *tx) error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
 	t.endpoints, t.answers, t.events, t.known = make(map[string]decide.Object), make(map[string]*answer), make(map[eventName]*met),
@@ -121,7 +121,7 @@ func (t *tx) begin() error {
 	case len(n.deliveries) > 0:
 		b.Queue(lanesLock, n.deliveries)
 	}
-	t.lockLone(b)
+	askLone(t, b)
 	b.Queue(versionQuery, n.newEvents, n.newNumbers).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&t.version, &t.clock, &t.eventSeqs, &t.seqs)
 	})
@@ -147,17 +147,17 @@ func (t *tx) begin() error {
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
 	}
-	if err := t.checkNumbers(were); err != nil {
+	if err := checkNumbers(t, were); err != nil {
 		return err
 	}
-	if t.missed() {
+	if missed(t) {
 		return errUnlike
 	}
 	t.store.days.clock.Store(t.clock)
 	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
 		return fmt.Errorf("%w: a day has begun", errSpoiled)
 	}
-	return t.readNamed()
+	return readNamed(t)
 }
 
 // load locks further deliveries and finds them, for an operation that only then knows which it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
@@ -46,13 +47,27 @@ const (
 	abandoned
 )
 
+// writer has the goroutines that run transactions, one for each connection for writing.
+type writer struct {
+	*database
+	keeper   *keeper
+	gathers  sync.Mutex    // see next
+	together together      // guarded by gathers
+	places   chan struct{} // an element for each of the Few transactions that run
+	running  sync.WaitGroup
+	quit     chan struct{} // closed to stop
+}
+
+// errClosed is the error of calls on a closed store.
+var errClosed = errors.New("postgres: the store is closed")
+
 // write passes an operation to the writers and waits until it is durable or has failed.
-func (s *Store) write(ctx context.Context, o operation) error {
+func (s *database) write(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o})
 }
 
 // writeAlone does the same for an operation that makes further queries.
-func (s *Store) writeAlone(ctx context.Context, o operation) error {
+func (s *database) writeAlone(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o, alone: true})
 }
 
@@ -64,7 +79,7 @@ func result[T any](done *T, err error) (T, error) {
 	return *done, nil
 }
 
-func (s *Store) send(ctx context.Context, r *request) error {
+func (s *database) send(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -105,7 +120,7 @@ func (s *Store) send(ctx context.Context, r *request) error {
 
 // writes runs transactions, one after another, until the store is closed; then it runs one for the
 // queued requests.
-func (s *Store) writes(slot int16) {
+func (s *writer) writes(slot int16) {
 	for {
 		batch, placed, more := s.next()
 		for len(batch) > 0 {
@@ -119,7 +134,7 @@ func (s *Store) writes(slot int16) {
 		if placed {
 			<-s.places
 		}
-		s.daily()
+		s.keeper.daily()
 		if !more {
 			return
 		}
@@ -128,7 +143,7 @@ func (s *Store) writes(slot int16) {
 
 // commit runs the requests in one transaction. If that fails for a reason that may be one request's
 // fault, each gets its own transaction.
-func (s *Store) commit(slot int16, batch []*request) {
+func (s *writer) commit(slot int16, batch []*request) {
 	began := s.now()
 	err := s.try(slot, batch)
 	if err != nil && len(batch) > 1 && !errors.Is(err, errUnknown) && !gone(err) {
@@ -150,7 +165,7 @@ func (s *Store) commit(slot int16, batch []*request) {
 
 // try runs the transaction, again while it conflicts with others or its connection turns out to be
 // cut. One deadline covers all tries.
-func (s *Store) try(slot int16, batch []*request) (err error) {
+func (s *writer) try(slot int16, batch []*request) (err error) {
 	ctx, done := s.writing.bound(s.ctx)
 	defer done()
 	defer func() {
@@ -183,8 +198,8 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 
 // transact runs one transaction for the requests. careful says that it expects nothing of the
 // deliveries that it changes, nor of minted ids: see lone.go.
-func (s *Store) transact(ctx context.Context, slot int16, batch []*request, careful bool) error {
-	t := &tx{store: s, slot: slot, needs: newNeeds()}
+func (s *writer) transact(ctx context.Context, slot int16, batch []*request, careful bool) error {
+	t := &tx{store: s.database, slot: slot, needs: newNeeds()}
 	for _, r := range batch {
 		r.need(t.needs)
 	}
@@ -204,7 +219,7 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request, care
 	}
 	defer s.giveBack(conn) // closes it if it is still in a transaction
 	t.ctx, t.conn = ctx, conn.Conn()
-	if err := t.begin(); err != nil {
+	if err := begin(t); err != nil {
 		return t.undo(err)
 	}
 	applied := 0
@@ -221,7 +236,7 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request, care
 	if applied == 0 {
 		return t.undo(nil)
 	}
-	return t.commit()
+	return commit(t)
 }
 
 // decided says whether an operation failed by its own decision, before any change.
