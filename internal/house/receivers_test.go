@@ -14,7 +14,7 @@ var crowded = []string{
 	"client.Client", "cmd/grapnel.session", "internal/face/api.api", "internal/face/web.visit", "internal/face/web.web",
 	"internal/nodes/configuration.Book", "internal/nodes/ownership.Shards", "internal/proof/sim.member", "internal/proof/sim.world",
 	"internal/proof/sim/history.checker", "internal/send/core.Core", "internal/store/memory.Faulty", "internal/store/memory.model",
-	"internal/store/postgres.Store", "internal/store/postgres.tx", "internal/store/storetest.driver",
+	"internal/store/storetest.driver",
 	"internal/store/storetest.machine", "internal/store/storetest.model",
 }
 
