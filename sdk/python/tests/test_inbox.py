@@ -201,11 +201,11 @@ def test_the_end_of_an_attempt_is_stored_although_the_store_was_locked(world: Wo
     runs: list[str] = []
     unit, calls = world.store.unit, [0]
 
-    def refusing(body: Any, wait_ms: int) -> Any:
+    def refusing(body: Any, wait_ms: int, limited: bool = True) -> Any:
         calls[0] += 1
         if calls[0] in (2, 3):  # the first takes the request, the second stores its end
             raise Locked()
-        return (yield from unit(body, wait_ms))
+        return (yield from unit(body, wait_ms, limited))
 
     hook = world.hook("inbox", lambda d: runs.append(d.id))
     world.send(hook, "evt_1")

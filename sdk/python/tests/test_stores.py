@@ -285,6 +285,73 @@ def test_a_second_copy_waits_for_the_lock_no_longer_than_allowed(world: World) -
 
 
 @every_database
+def test_what_a_failed_statement_has_undone_is_not_answered_as_processed(world: World) -> None:
+    """A handler goes on after a failure that ended its transaction, or all that was done in it."""
+    failing = [True, False]
+
+    def handle(d: Any, tx: Any) -> Any:
+        yield from world.record(d, tx)
+        if failing.pop(0):
+            with contextlib.suppress(Exception):
+                yield from _end_by_a_failure(tx)
+
+    hook = world.hook("transaction", handle)
+    assert world.send(hook, "evt_1").outcome == "retryable"
+    assert world.ledger() == []
+    assert world.send(hook, "evt_1").outcome == "processed"
+    assert world.ledger() == ["evt_1"]
+
+
+def _end_by_a_failure(tx: Any) -> Any:
+    found = session(tx)
+    if found.dialect == "postgres":
+        yield from found.execute("select 1/0")
+    else:
+        yield from found.execute("insert or rollback into webhook_dead(source) values(null)")
+
+
+@every_database
+def test_different_events_at_once_are_all_processed(world: World) -> None:
+    hook = world.hook("transaction", world.record, wait=10)
+    events = [f"evt_{n:02}" for n in range(32 if world.asynchronous else 20)]
+    assert outcomes(world.send_many(hook, events)) == {"processed"}
+    assert world.ledger() == events
+
+
+@pytest.mark.parametrize("world", ["aiosqlite"], indirect=True)
+def test_transactions_of_sqlite_take_turns(world: World) -> None:
+    hook = world.hook("transaction", world.record)
+    events = [f"evt_{n:02}" for n in range(32)]
+    world.send(hook, "first")  # now the store knows its database
+    assert outcomes(world.send_many(hook, events)) == {"processed"}
+
+    def stored(unit: Any) -> Any:
+        return (yield from unit.session.execute("select event from ledger order by rowid"))
+
+    assert [row[0] for row in world.go(world.store.unit(stored, 1000))] == ["first", *events]
+
+
+@pytest.mark.parametrize("world", ["sqlite", "aiosqlite"], indirect=True)
+def test_a_handler_cannot_use_a_commit_that_was_prepared_before(world: World) -> None:
+    """Python keeps prepared statements, and SQLite asks the authorizer about each only when it is prepared."""
+
+    def handle(d: Any, tx: Any) -> Any:
+        yield from world.record(d, tx)
+        yield tx.execute("commit")
+
+    def others(unit: Any) -> Any:
+        yield from unit.session.rollback()
+        for statement in ("begin", "commit", "begin"):
+            yield unit.raw.execute(statement)
+
+    hook = world.hook("transaction", handle)
+    for event in ("evt_1", "evt_2"):
+        world.go(world.store.unit(others, 1000))
+        assert world.send(hook, event).outcome == "retryable"
+    assert world.ledger() == []
+
+
+@every_database
 def test_a_handler_cannot_commit(world: World) -> None:
     """Its commit is refused, so the answer is no success and nothing is committed."""
 

@@ -7,13 +7,15 @@ their calls return awaitables (see ``steps``).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .steps import Steps
 
 Rows = list[tuple[Any, ...]]
 SQLITE_TRANSACTION = 22  # the authorizer's code of begin, commit and rollback; the module has no name for it
+POSTGRES_TRANSACTION = 2  # libpq's status of a connection in a transaction without a failed statement
 
 
 class Session:
@@ -26,8 +28,8 @@ class Session:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
-    def begin(self, wait_ms: int) -> Steps[None]:
-        """Begins a transaction whose locks are waited for at most wait_ms."""
+    def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
+        """Begins a transaction whose locks are waited for at most wait_ms, in PostgreSQL only if it is limited."""
         raise NotImplementedError
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
@@ -35,6 +37,12 @@ class Session:
         cursor = yield self.raw.execute(sql.replace("?", self.mark), tuple(values))
         rows: Rows = (yield cursor.fetchall()) if cursor.description else []
         return rows
+
+    def count(self, sql: str, values: Sequence[Any]) -> Steps[int]:
+        """Runs one statement whose rows are not wanted, and says how many it has changed."""
+        cursor = yield self.raw.execute(sql.replace("?", self.mark), tuple(values))
+        changed: int = cursor.rowcount
+        return changed
 
     def commit(self) -> Steps[None]:
         yield self.raw.commit()
@@ -47,12 +55,39 @@ class Session:
 
     def guard(self, on: bool) -> Steps[None]:
         """While on, the handler cannot end the transaction, because the driver refuses it."""
-        yield None
+        yield from ()
 
-    def _lock_timeout(self, wait_ms: int) -> str:
+    def whole(self) -> bool | None:
+        """Whether the transaction still has all that was done in it: a statement that failed may have ended it. None: unknown."""
+        return None
+
+    def limit(self, wait_ms: int) -> Steps[None]:
         if self.dialect == "sqlite":
-            return f"pragma busy_timeout={int(wait_ms)}"
-        return f"set local lock_timeout='{int(wait_ms)}ms'"
+            yield from self.execute(f"pragma busy_timeout={int(wait_ms)}")
+        else:
+            yield from self.execute(f"set local lock_timeout='{int(wait_ms)}ms'")
+
+
+class Known:
+    """What the kit has set on a connection of SQLite, and what its handlers may do there."""
+
+    def __init__(self) -> None:
+        self.wait_ms = -1
+        self.handler = self.kit = False  # who runs a statement now
+        # Whether the database asks `authorize` about each commit. It asks when a statement is prepared, and Python keeps prepared
+        # statements: of those of others it is not asked again.
+        self.asks = False
+
+    def authorize(self, action: int, *_: Any) -> int:
+        if action != SQLITE_TRANSACTION or self.kit:
+            return sqlite3.SQLITE_OK
+        if self.handler:
+            return sqlite3.SQLITE_DENY
+        self.asks = False
+        return sqlite3.SQLITE_OK
+
+
+KNOWN: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
 class Sqlite(Session):
@@ -61,31 +96,62 @@ class Sqlite(Session):
     dialect = "sqlite"
     mark = "?"
 
-    def begin(self, wait_ms: int) -> Steps[None]:
-        yield from self.execute(self._lock_timeout(wait_ms))
-        yield from self.execute("begin immediate")
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw)
+        try:
+            self._known = KNOWN.setdefault(raw, Known())
+        except TypeError:  # a connection of sqlite3 cannot be remembered
+            self._known = Known()
+
+    def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
+        if self.raw.in_transaction:
+            raise RuntimeError("the connection has an open transaction; give the kit one of its own")
+        if self._known.wait_ms != wait_ms:
+            yield from self.limit(wait_ms)
+            self._known.wait_ms = wait_ms
+        yield from self._own(self.raw.execute, "begin immediate")
+
+    def commit(self) -> Steps[None]:
+        yield from self._own(self.raw.commit)
 
     def rollback(self) -> Steps[None]:
-        yield from self.guard(False)
-        yield self.raw.rollback()
+        self._known.handler = False
+        yield from self._own(self.raw.rollback)
+
+    def _own(self, call: Callable[..., Any], *arguments: Any) -> Steps[None]:
+        self._known.kit = True
+        try:
+            yield call(*arguments)
+        finally:
+            self._known.kit = False
 
     def guard(self, on: bool) -> Steps[None]:
-        def authorize(action: int, *_: Any) -> int:
-            return sqlite3.SQLITE_DENY if action == SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+        if on and not self._known.asks:
+            yield self.raw.set_authorizer(self._known.authorize)  # what was prepared before is prepared again
+            self._known.asks = True
+        self._known.handler = on
 
-        yield self.raw.set_authorizer(authorize if on else None)
+    def whole(self) -> bool:
+        found: bool = self.raw.in_transaction
+        return found
 
 
 class Psycopg(Session):
     """psycopg 3. Its transaction block refuses commit and rollback of the handler."""
 
-    def begin(self, wait_ms: int) -> Steps[None]:
+    def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
         if self.raw.info.transaction_status:
             raise RuntimeError("the connection has an open transaction; give the kit one of its own")
-        block = self.raw.transaction()
+        import psycopg
+
+        block: Any = psycopg.AsyncTransaction(self.raw) if self.asynchronous else psycopg.Transaction(self.raw)
         yield block.__aenter__() if self.asynchronous else block.__enter__()
         self._block = block
-        yield from self.execute(self._lock_timeout(wait_ms))
+        if limited:
+            yield from self.limit(wait_ms)
+
+    def whole(self) -> bool:
+        return bool(self.raw.info.transaction_status == POSTGRES_TRANSACTION)
 
     def _end(self, error: BaseException | None) -> Any:
         leave = self._block.__aexit__ if self.asynchronous else self._block.__exit__
@@ -110,16 +176,25 @@ class SqlAlchemy(Session):
         self.dialect = "sqlite" if raw.dialect.name == "sqlite" else "postgres"
         self.mark = {"qmark": "?", "numeric_dollar": "$"}.get(raw.dialect.paramstyle, "%s")
 
-    def begin(self, wait_ms: int) -> Steps[None]:
+    def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
         self._block = yield self.raw.begin()
-        yield from self.execute(self._lock_timeout(wait_ms))
+        if limited or self.dialect == "sqlite":
+            yield from self.limit(wait_ms)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
+        result = yield self._run(sql, values)
+        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+
+    def count(self, sql: str, values: Sequence[Any]) -> Steps[int]:
+        result = yield self._run(sql, values)
+        changed: int = result.rowcount
+        return changed
+
+    def _run(self, sql: str, values: Sequence[Any]) -> Any:
         parts = sql.split("?")
         marks = [f"${n}" if self.mark == "$" else self.mark for n in range(1, len(parts))]
         text = parts[0] + "".join(mark + part for mark, part in zip(marks, parts[1:], strict=True))
-        result = yield self.raw.exec_driver_sql(text, tuple(values))
-        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+        return self.raw.exec_driver_sql(text, tuple(values))
 
     def commit(self) -> Steps[None]:
         yield self._block.commit()
@@ -139,7 +214,7 @@ class SqlAlchemy(Session):
             event.listen(connection, "commit", _refuse)
         elif event.contains(connection, "commit", _refuse):
             event.remove(connection, "commit", _refuse)
-        yield None
+        yield from ()
 
 
 def _refuse(_: Any) -> None:
@@ -157,20 +232,28 @@ class Django(Session):
         super().__init__(raw)
         self.dialect = "sqlite" if raw.vendor == "sqlite" else "postgres"
 
-    def begin(self, wait_ms: int) -> Steps[None]:
+    def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
         from django.db import transaction
 
         block: Any = transaction.atomic(using=self.raw.alias, durable=True)
         block.__enter__()
         self._block = block
-        yield from self.execute(self._lock_timeout(wait_ms))
+        if limited or self.dialect == "sqlite":
+            yield from self.limit(wait_ms)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
+        yield from ()
         with self.raw.cursor() as cursor:
             cursor.execute(sql.replace("?", "%s"), tuple(values))
-            yield None
             rows: Rows = cursor.fetchall() if cursor.description else []
             return rows
+
+    def count(self, sql: str, values: Sequence[Any]) -> Steps[int]:
+        yield from ()
+        with self.raw.cursor() as cursor:
+            cursor.execute(sql.replace("?", "%s"), tuple(values))
+            changed: int = cursor.rowcount
+            return changed
 
     def commit(self) -> Steps[None]:
         yield self._block.__exit__(None, None, None)

@@ -39,14 +39,13 @@ class Inbox:
 
         def attempt(bid: Bid) -> Steps[Claim | None]:
             def body(unit: Unit) -> Steps[Claim | None]:
-                claim = yield from unit.claim(bid)
+                claim = yield from core.claim_here(unit, bid, Outcome.ACCEPTED)
                 if claim is not None and claim.owner == bid.owner:
                     name = f"{bid.now:013d}-{secrets.token_hex(8)}"
                     yield from unit.put(name, bid, ordering_key, json.dumps(d.headers), d.body)
-                    yield from unit.settle(bid.key, bid.owner, "done", Outcome.ACCEPTED, bid.now)
                 return claim
 
-            return (yield from core.unit(body))
+            return (yield from core.unit(body, limited=False))
 
         claim = yield from core.obtain(d, bid, attempt)
         return claim if isinstance(claim, Result) else Result(Outcome.ACCEPTED)

@@ -105,8 +105,11 @@ class Core:
     def now(self) -> int:
         return int(self.options.clock() * 1000)
 
-    def unit(self, body: Callable[[Unit], Steps[T]]) -> Steps[T]:
-        return (yield from self.store.unit(body, int(self.options.wait * 1000)))
+    def unit(self, body: Callable[[Unit], Steps[T]], limited: bool = True) -> Steps[T]:
+        return (yield from self.store.unit(body, int(self.options.wait * 1000), limited))
+
+    def claim_here(self, unit: Unit, bid: Bid, outcome: Outcome) -> Steps[Claim | None]:
+        return (yield from unit.claim_here(bid, outcome, int(self.options.wait * 1000)))
 
     def answer(self, request: Request, mode: Callable[[Delivery, Bid], Steps[Result]]) -> Steps[Answer]:
         """Answers a request. Every error becomes an answer."""
@@ -133,8 +136,8 @@ class Core:
         secret = (*SECRET_HEADERS, *self.source.secret_headers)
         headers: dict[str, str] = {}
         for name, value in request.headers:
-            if name.lower() not in secret:
-                headers[name.lower()] = f"{headers[name.lower()]}, {value}" if name.lower() in headers else value
+            if (name := name.lower()) not in secret:
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return Delivery(self.source.name, event, request.body, headers)
 
     def observe(self, result: Result, d: Delivery | None) -> None:
@@ -188,10 +191,10 @@ class Core:
         ran: list[BaseException | None] = []
 
         def attempt(bid: Bid) -> Steps[Claim | None]:
-            return (yield from self.unit(lambda unit: body(unit, bid)))
+            return (yield from self.unit(lambda unit: body(unit, bid), limited=bid.replay))
 
         def body(unit: Unit, bid: Bid) -> Steps[Claim | None]:
-            claim = yield from unit.claim(bid)
+            claim = yield from self.claim_here(unit, bid, Outcome.PROCESSED)
             if claim is None or claim.owner != bid.owner:
                 return claim
             ran.append(None)
@@ -205,7 +208,9 @@ class Core:
                 if outcome is not Outcome.PARKED:
                     raise
             yield from unit.guard(False)
-            yield from self._close(unit, d, claim, "done", outcome)
+            yield from unit.ended(bid, "" if outcome is Outcome.PROCESSED else outcome)
+            if d.replayed:
+                yield from unit.replayed(bid.key, self.now(), outcome)
             return claim._replace(outcome=str(outcome))
 
         claim = yield from self.obtain(d, bid, attempt)

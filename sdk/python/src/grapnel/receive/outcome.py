@@ -69,6 +69,8 @@ REASON = {
     Outcome.OVERLOADED: "The receiver has more requests at once than it takes.",
 }
 
+BODY = {each: json.dumps({"outcome": each, **({"reason": REASON[each]} if each in REASON else {})}).encode() for each in Outcome}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -92,8 +94,7 @@ class Answer:
 
     @property
     def body(self) -> bytes:
-        reason = REASON.get(self.outcome)
-        return json.dumps({"outcome": self.outcome, **({"reason": reason} if reason else {})}).encode()
+        return BODY[self.outcome]
 
 
 class Refused(Exception):

@@ -71,8 +71,9 @@ class AsyncIo:
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(seconds)
 
-    def call(self, handler: Callable[..., Any], args: tuple[Any, ...], timeout: float) -> Awaitable[None]:
-        return asyncio.wait_for(handler(*args), timeout)
+    async def call(self, handler: Callable[..., Any], args: tuple[Any, ...], timeout: float) -> None:
+        async with asyncio.timeout(timeout):  # before Python 3.12 asyncio.wait_for makes a task for each handler
+            await handler(*args)
 
     async def hold(self, call: Callable[[], Any], renew: Callable[[], Steps[None]], every: float, timeout: float) -> None:
         ended = asyncio.Event()

@@ -69,7 +69,7 @@ class RedisStore:
     def __init__(self, client: Any) -> None:
         self._unit = RedisUnit(client)
 
-    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int) -> Steps[T]:
+    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool = True) -> Steps[T]:
         return (yield from body(cast(Unit, self._unit)))
 
     def leave_thread(self) -> None:

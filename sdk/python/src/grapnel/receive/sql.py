@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from .drivers import Session, session
 from .steps import Steps, run
-from .store import Bid, Claim, Key, Letter, Locked, Unit
+from .store import Bid, Claim, Key, Letter, Locked, LostClaim, Unit
+from .turns import Turns
 
 T = TypeVar("T")
 
@@ -39,19 +40,35 @@ create table if not exists webhook_dead(
 
 ROW = "state,owner,generation,lease_until,body_hash,outcome,deliveries"
 
-# One statement, no read before it: two copies of an event that arrive together cannot both win.
-CLAIM = f"""
-insert into webhook_claim as c(source,key,state,owner,generation,lease_until,keep_until,body_hash,deliveries,updated_at)
-values(?,?,'busy',?,1,?,?,?,1,?)
-on conflict(source,key) do update set state='busy', owner=excluded.owner, generation=c.generation+1,
+COLUMNS = """
+insert into webhook_claim as c(source,key,state,owner,generation,lease_until,keep_until,body_hash,outcome,deliveries,updated_at)"""
+VALUES = "values(?,?,?,?,1,?,?,?,?,1,?)"
+TAKE_OVER = f"""on conflict(source,key) do update set state=excluded.state, owner=excluded.owner, generation=c.generation+1,
   lease_until=excluded.lease_until, keep_until=excluded.keep_until, body_hash=excluded.body_hash,
-  deliveries=c.deliveries+1, updated_at=excluded.updated_at
-where c.state='free' or (c.state='busy' and c.lease_until<?) or (c.state='done' and c.keep_until<?)
+  outcome=excluded.outcome, deliveries=c.deliveries+1, updated_at=excluded.updated_at
+where c.state='free' or (c.state='busy' and c.lease_until<excluded.updated_at) or (c.state='done' and c.keep_until<excluded.updated_at)
 returning {ROW}"""
+
+# One statement, no read before it: two copies of an event that arrive together cannot both win.
+CLAIM = f"{COLUMNS} {VALUES} {TAKE_OVER}"
+
+# Most keys have no row. For them a transaction needs an insert alone, which a database prepares and runs in less time than the
+# statement that may take a row over.
+INSERT = f"{COLUMNS} {VALUES} on conflict(source,key) do nothing"
+
+# In PostgreSQL the first statement of a claim in a transaction sets how long it waits for the key's row, before it inserts, and the
+# RETURNING of the one that claims restores what the session had: the handler's own statements are not limited, and no round trip is
+# added. If the claim fails, or the row may not be taken, its transaction ends. The inner set_config is an argument of the outer
+# one, so it comes first.
+WAITING = VALUES.replace("?,1,", """?,case when set_config('lock_timeout', ?::text,
+  set_config('webhook.lock_timeout', current_setting('lock_timeout'), true) is not null) is null then 0 else 1 end,""", 1)
+RESTORED = "set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)"
+INSERT_WAITING = f"{COLUMNS} {WAITING} on conflict(source,key) do nothing returning {RESTORED}"
+CLAIM_RESTORING = f"with w as ({CLAIM},{RESTORED}) select {ROW} from w"
 
 # A replay takes the key of a dead letter, or one whose replay died.
 REPLAY = f"""
-update webhook_claim set state='busy', owner=?, generation=generation+1, lease_until=?, keep_until=?, body_hash=?,
+update webhook_claim set state=?, owner=?, generation=generation+1, lease_until=?, keep_until=?, body_hash=?, outcome=?,
   deliveries=deliveries+1, updated_at=?
 where source=? and key=? and (state='dead' or (state='busy' and lease_until<?))
 returning {ROW}"""
@@ -61,6 +78,9 @@ LOOK = f"select {ROW} from webhook_claim where source=? and key=?"
 # Compare and set on the owner, never a delete: an owner that lost its lease changes nothing.
 SETTLE = "update webhook_claim set state=?, outcome=?, updated_at=? where source=? and key=? and owner=? and state='busy' returning 1"
 RENEW = "update webhook_claim set lease_until=?, updated_at=? where source=? and key=? and owner=? and state='busy' returning 1"
+
+OUTCOME = "update webhook_claim set outcome=? where source=? and key=?"
+OWNED = "select 1 from webhook_claim where source=? and key=? and owner=?"
 
 CLEAN = """
 delete from webhook_claim where source=? and key in (
@@ -109,21 +129,43 @@ class SqlUnit:
         self.guard = session.guard
 
     def claim(self, bid: Bid) -> Steps[Claim | None]:
-        try:
-            return (yield from self._claim(bid))
-        except Exception as error:
-            if locked(error):
-                raise Locked() from error
-            raise
+        return (yield from _or_locked(self._claim(bid, CLAIM, "busy", "")))
 
-    def _claim(self, bid: Bid) -> Steps[Claim | None]:
+    def claim_here(self, bid: Bid, outcome: str, wait_ms: int) -> Steps[Claim | None]:
+        return (yield from _or_locked(self._claim_here(bid, outcome, wait_ms)))
+
+    def _claim(self, bid: Bid, statement: str, state: str, outcome: str) -> Steps[Claim | None]:
+        row = (state, bid.owner, bid.lease_until, bid.keep_until, bid.body_hash, outcome, bid.now)
         if bid.replay:
-            values = (bid.owner, bid.lease_until, bid.keep_until, bid.body_hash, bid.now, *bid.key, bid.now)
-            rows = yield from self.session.execute(REPLAY, values)
+            rows = yield from self.session.execute(REPLAY, (*row, *bid.key, bid.now))
         else:
-            new = (*bid.key, bid.owner, bid.lease_until, bid.keep_until, bid.body_hash, bid.now)
-            rows = yield from self.session.execute(CLAIM, (*new, bid.now, bid.now))
+            rows = yield from self.session.execute(statement, (*bid.key, *row))
         return Claim(*rows[0]) if rows else (yield from self.look(bid.key))
+
+    def _claim_here(self, bid: Bid, outcome: str, wait_ms: int) -> Steps[Claim | None]:
+        waits = self.session.dialect == "postgres"
+        if bid.replay:
+            claim = yield from self._claim(bid, REPLAY, "done", outcome)
+            if waits:
+                yield from self.session.execute("set local lock_timeout to default")
+            return claim
+        row = (bid.lease_until, bid.keep_until, bid.body_hash, outcome, bid.now)
+        if waits:
+            inserted = yield from self.session.count(INSERT_WAITING, (*bid.key, "done", bid.owner, f"{wait_ms}ms", *row))
+        else:
+            inserted = yield from self.session.count(INSERT, (*bid.key, "done", bid.owner, *row))
+        if inserted > 0:
+            return Claim("done", bid.owner, 1, bid.lease_until, bid.body_hash, outcome, 1)
+        return (yield from self._claim(bid, CLAIM_RESTORING if waits else CLAIM, "done", outcome))
+
+    def ended(self, bid: Bid, outcome: str) -> Steps[None]:
+        whole = self.session.whole()
+        if whole is None:
+            whole = bool((yield from self.session.execute(OWNED, (*bid.key, bid.owner))))
+        if not whole:
+            raise LostClaim()
+        if outcome:
+            yield from self.session.execute(OUTCOME, (outcome, *bid.key))
 
     def look(self, key: Key) -> Steps[Claim | None]:
         rows = yield from self.session.execute(LOOK, key)
@@ -186,6 +228,15 @@ class SqlUnit:
         return bool(rows)
 
 
+def _or_locked(steps: Steps[T]) -> Steps[T]:
+    try:
+        return (yield from steps)
+    except Exception as error:
+        if locked(error):
+            raise Locked() from error
+        raise
+
+
 def _letter(row: tuple[Any, ...]) -> Letter:
     source, key, headers, body, *rest = row
     return Letter(Key(source, key), json.loads(headers), bytes(body), *rest)
@@ -201,43 +252,63 @@ class SqlStore:
     letters = True
     transactions = True
     inbox = True
+    _queues = True  # transactions of SQLite take turns
+    _turns: Turns | None = None
 
     def __init__(self, connect: Any, *, release: Callable[[Any], Any] | None = None) -> None:
         self._connect: Callable[[], Any] = connect if callable(connect) else connect.connect
         self._release = release
 
-    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int) -> Steps[T]:
-        raw = yield self._connect()
-        found = session(raw)
+    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool = True) -> Steps[T]:
+        held = False
         try:
+            if self._turns:
+                yield self._turns.take(wait_ms)
+                held = True
+            raw = yield self._connect()
             try:
-                yield from found.begin(wait_ms)
-            except BaseException as error:  # cancelled, too: a begin that is on its way would stay open
-                with contextlib.suppress(Exception):
-                    yield from found.rollback()
-                if locked(error):
-                    raise Locked() from error
-                raise
-            try:
-                result = yield from body(SqlUnit(found))
-                yield from found.commit()
-            except BaseException:  # of a commit, too: a connection that is used again must have no transaction open
-                with contextlib.suppress(Exception):
-                    yield from found.rollback()
-                raise
-            return result
+                found = session(raw)
+                if found.dialect == "sqlite" and self._queues and not held:  # only the first connections tell
+                    self._turns = self._turns or Turns(found.asynchronous)
+                    yield self._turns.take(wait_ms)
+                    held = True
+                return (yield from self._transaction(found, body, wait_ms, limited))
+            finally:
+                if self._release:
+                    yield self._release(raw)
+                else:
+                    yield from found.close()
         finally:
-            if self._release:
-                yield self._release(raw)
-            else:
-                yield from found.close()
+            if held and self._turns:
+                self._turns.give()
+
+    def _transaction(self, found: Session, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool) -> Steps[T]:
+        try:
+            yield from found.begin(wait_ms, limited)
+        except BaseException as error:  # cancelled, too: a begin that is on its way would stay open
+            with contextlib.suppress(Exception):
+                yield from found.rollback()
+            if locked(error):
+                raise Locked() from error
+            raise
+        try:
+            result = yield from body(SqlUnit(found))
+            yield from found.commit()
+        except BaseException:  # of a commit, too: a connection that is used again must have no transaction open
+            with contextlib.suppress(Exception):
+                yield from found.rollback()
+            raise
+        return result
 
     def create_tables(self) -> Steps[None]:
         def create(unit: Unit) -> Steps[None]:
             found = session(unit.raw)
             if found.dialect == "postgres":  # of two processes that start together one would fail
                 yield from found.execute("select pg_advisory_xact_lock(4772617)")
-            for statement in SCHEMA.replace("bytea", "bytea" if found.dialect == "postgres" else "blob").split(";"):
+            schema = SCHEMA
+            if found.dialect == "sqlite":
+                schema = SCHEMA.replace("bytea", "blob").replace("primary key(source, key));", "primary key(source, key)) without rowid;", 1)
+            for statement in schema.split(";"):
                 yield from found.execute(statement)
 
         yield from self.unit(create, 30_000)
@@ -263,6 +334,7 @@ class MemoryStore(SqlStore):
     """Claims in the process, for tests and programs of one process: a restart forgets every key."""
 
     transactions = False  # the handler's effects are elsewhere
+    _queues = False  # they have a lock
 
     def __init__(self, *, test: bool = False) -> None:
         if not test:

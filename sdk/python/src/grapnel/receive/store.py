@@ -71,6 +71,14 @@ class Unit(Protocol):
 
     def claim(self, bid: Bid) -> Steps[Claim | None]: ...
 
+    def claim_here(self, bid: Bid, outcome: str, wait_ms: int) -> Steps[Claim | None]:
+        """Makes the key done with an outcome. Nobody sees that before the transaction commits, and copies wait for it."""
+        ...
+
+    def ended(self, bid: Bid, outcome: str) -> Steps[None]:
+        """Raises LostClaim if the transaction has lost the claim. An outcome that is not empty replaces the claim's."""
+        ...
+
     def look(self, key: Key) -> Steps[Claim | None]: ...
 
     def renew(self, key: Key, owner: str, now: int, until: int) -> Steps[bool]: ...
@@ -111,8 +119,11 @@ class Store(Protocol):
     inbox: bool
     transactions: bool
 
-    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int) -> Steps[T]:
-        """Runs body in a transaction and commits; an error rolls back. A lock that is not free in wait_ms raises Locked."""
+    def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool = True) -> Steps[T]:
+        """Runs body in a transaction and commits; an error rolls back. A lock that is not free in wait_ms raises Locked.
+
+        Unless it is limited, body begins with ``claim_here`` of a bid that is no replay, which limits its own wait.
+        """
         ...
 
     def leave_thread(self) -> None:

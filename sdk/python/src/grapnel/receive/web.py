@@ -62,25 +62,18 @@ def asgi(hook: AsyncHook) -> Callable[[Any, Any, Any], Awaitable[None]]:
             raise RuntimeError(f"scope {scope['type']} is not http; mount the application at a path of its own")
         status, sent, text = NOT_POST
         if scope["method"] == "POST":
-
-            async def chunks() -> AsyncIterator[bytes]:
-                more = True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ConnectionError("the sender left before the end of the body")
-                    yield message.get("body", b"")
-                    more = message.get("more_body", False)
-
+            body, more = b"", True
+            while more and len(body) <= hook.max_body:
+                message = await receive()
+                if message["type"] == "http.disconnect":  # the sender left before the end of the body
+                    return
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
             headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
             host = next((value for name, value in headers if name == "host"), "")
             path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
             query = scope.get("query_string", b"").decode("latin-1")
             url = f"{scope.get('scheme', 'http')}://{host}{path}{'?' if query else ''}{query}"
-            try:
-                body = await _read(chunks(), hook.max_body)
-            except ConnectionError:
-                return
             status, sent, text = _http(await hook.handle(Request(body, headers, "POST", url)))
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent]
         await send({"type": "http.response.start", "status": status, "headers": raw})
