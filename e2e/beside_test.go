@@ -3,7 +3,11 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,4 +86,39 @@ func beside(t *testing.T, w weight) {
 	turns.begin(w)
 	t.Logf("waited %v for its turn", time.Since(since).Round(time.Millisecond))
 	t.Cleanup(func() { turns.end(w) })
+}
+
+// TestTestsThatRunAloneAreNamed: the Makefile names each test that does not call beside. It runs
+// those alone, and all others while races are looked for.
+func TestTestsThatRunAloneAreNamed(t *testing.T) {
+	beside(t, light)
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := ""
+	for _, line := range regexp.MustCompile(`(?m)^LATENCY := .*$`).FindAllString(string(makefile), -1) {
+		named += line + "\n"
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?ms)^func (Test\w+)\(t \*testing\.T\) \{\n(.*?)^\}`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			alone := !strings.Contains(m[2], "beside(t, ")
+			if in := regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(named); in != alone {
+				t.Errorf("%s: alone %v, named in LATENCY %v", m[1], alone, in)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d tests were found", found)
+	}
 }
