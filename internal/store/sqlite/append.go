@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -178,7 +179,7 @@ func meet(t *tx, e *incoming) (*store.Placed, error) {
 			return nil, err
 		}
 	}
-	return first(t.q.eventByID.Text(e.ID).Text(e.Tenant), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
+	return rows.First(t.q.eventByID.Text(e.ID).Text(e.Tenant), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
 		if q.String(3) == e.Type && q.String(4) == e.Key {
 			if same, _ := t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)); same { // corrupt data are other data
 				return &store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)),
@@ -226,7 +227,7 @@ func noteAccepted(t *tx, at, seq int64) error {
 	if seq <= t.hours[hour] {
 		return nil
 	}
-	last := seq | (1<<blockBits - 1)
+	last := seq | (1<<rows.BlockBits - 1)
 	keep(t.hours, t.bounds.Names, hour, last)
 	return t.q.addHour.Int(hour).Int(seq).Int(last).Run()
 }

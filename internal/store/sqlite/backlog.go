@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -37,7 +38,7 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 	if !some {
 		return nil, ctx.Err()
 	}
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []store.Backlog, err error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []store.Backlog, err error) {
 		q := r.Query(tallyAllQuery)
 		if tenant != "" {
 			q = r.Query(tallyTenantQuery).Text(tenant)
@@ -53,17 +54,17 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 			}
 			return store.Shares(rows, limit)
 		}
-		heads, letters := of(statusPending), of(statusFailed)
+		heads, letters := of(rows.StatusPending), of(rows.StatusFailed)
 		for i, t := range targets {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i]}
-			c.Endpoint, c.Pending = t.endpoint, t.counts[statusPending]
+			c.Endpoint, c.Pending = t.endpoint, t.counts[rows.StatusPending]
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return nil, err
 			}
-			if err := c.letters(t.counts[statusFailed], letters[i]); err != nil {
+			if err := c.letters(t.counts[rows.StatusFailed], letters[i]); err != nil {
 				return nil, err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
@@ -135,7 +136,7 @@ func (c *backlogCount) many() error {
 	}
 	c.Blocked = n
 	for from := int64(math.MinInt64); c.left > 0; {
-		due, found, err := next(c.r.Query(nextDueQuery).Int(c.target).Int(from))
+		due, found, err := rows.Next(c.r.Query(nextDueQuery).Int(c.target).Int(from))
 		if !found {
 			return err
 		}
@@ -169,7 +170,7 @@ func (c *backlogCount) between(from, below, most int64) (int64, error) {
 
 // count runs a query that counts heads, and remembers the oldest of them.
 func (c *backlogCount) count(q *sqlite3.Stmt) (n int64, err error) {
-	err = single(q, func() {
+	err = rows.Single(q, func() {
 		if n = q.Integer(0); n > 0 {
 			c.seen(q)
 		}
@@ -180,7 +181,7 @@ func (c *backlogCount) count(q *sqlite3.Stmt) (n int64, err error) {
 
 // leased takes heads with a lease out of the numbers of heads by due time, which include them.
 func (c *backlogCount) leased(most int64) error {
-	dues, err := integers(c.r.Query(leasedDueQuery).Int(c.target).Int(most))
+	dues, err := rows.Integers(c.r.Query(leasedDueQuery).Int(c.target).Int(most))
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (c *backlogCount) letters(failed, most int64) (err error) {
 	if failed == 0 {
 		return nil
 	}
-	c.Dead, err = integer(c.r.Query(fewLettersQuery).Int(c.target).Int(most))
+	c.Dead, err = rows.Integer(c.r.Query(fewLettersQuery).Int(c.target).Int(most))
 	c.DeadMore = c.Dead == most && most < failed
 	return err
 }
@@ -215,7 +216,7 @@ const (
 
 // QueueCounts reads one snapshot.
 func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (n grapnel.QueueCounts, err error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (n grapnel.QueueCounts, err error) {
 		target, waiting, err := waitingAt(r, queue)
 		if err != nil || target == 0 {
 			return n, err
@@ -223,10 +224,10 @@ func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (
 		if n, err = countHeads(r, target, waiting, codec.Micros(now)); err != nil {
 			return n, err
 		}
-		if n.Dead, err = integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
+		if n.Dead, err = rows.Integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
 			return n, err
 		}
-		resolved, err := integer(r.Query(resolvedQuery).Int(target).Int(store.MostCounted))
+		resolved, err := rows.Integer(r.Query(resolvedQuery).Int(target).Int(store.MostCounted))
 		n.Dead -= resolved
 		return n, err
 	})
@@ -236,7 +237,7 @@ func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (
 func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCounts, err error) {
 	var h decide.Heads
 	q := r.Query(leasedQuery).Int(now).Int(target)
-	if err := single(q, func() { h.Leased, h.Over = q.Integer(0), q.Integer(1) }); err != nil {
+	if err := rows.Single(q, func() { h.Leased, h.Over = q.Integer(0), q.Integer(1) }); err != nil {
 		return n, err
 	}
 	// Leased heads are among the heads with a due time, so the limit grows by their number.

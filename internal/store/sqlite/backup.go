@@ -11,6 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/lock"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -30,7 +32,7 @@ import (
 // does not exist. Then the copy has the tables alone.
 func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	part := to + ".part"
-	alone, err := lock(part + ".busy")
+	alone, err := lock.Own(part + ".busy")
 	if grapnel.CodeOf(err) == grapnel.CodeConflict {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "another backup to %s is being made", to)
 	}
@@ -131,7 +133,7 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 	if err != nil || status.Has == 0 {
 		return true, err
 	}
-	needed, err := one(conn, "SELECT needed FROM journal")
+	needed, err := rows.One(conn, "SELECT needed FROM journal")
 	switch {
 	case err != nil:
 		return false, err
@@ -164,7 +166,7 @@ func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, e
 	}
 	var p position
 	q := conn.Query("SELECT key, data FROM journal")
-	err = single(q, func() { p.key, p.data = uint64(q.Integer(0)), q.Integer(1) == 1 })
+	err = rows.Single(q, func() { p.key, p.data = uint64(q.Integer(0)), q.Integer(1) == 1 })
 	d := dataFile{path: path, copied: true}
 	if err == nil {
 		err = conn.Exec("PRAGMA synchronous = OFF") // the copy is synced before it gets its name
@@ -174,7 +176,7 @@ func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, e
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	for last := int64(0); err == nil && p.data; err = ctx.Err() {
-		rows, err := each(conn.Query(apartQuery).Int(last), func(q *sqlite3.Stmt) (r row, err error) {
+		rows, err := rows.Each(conn.Query(apartQuery).Int(last), func(q *sqlite3.Stmt) (r row, err error) {
 			r.seq = q.Integer(0)
 			if r.data, r.packed, err = d.whole(q.Bytes(2), q.Integer(1)); errors.Is(err, codec.ErrMangled) {
 				r.data, r.packed, lost, err = nil, 0, true, nil

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -33,7 +34,7 @@ func (s *keeper) sweepBlocks(ctx context.Context) (swept bool, err error) {
 
 // empty returns those of the next rows whose blocks are empty.
 func (n *blockNotes) empty(r *sqlite3.Conn, at *blockNote, limit int) (empty []blockNote, err error) {
-	notes, err := each(r.Query(n.list).Text(at.of).Int(at.block).Int(int64(limit)), func(q *sqlite3.Stmt) (blockNote, error) {
+	notes, err := rows.Each(r.Query(n.list).Text(at.of).Int(at.block).Int(int64(limit)), func(q *sqlite3.Stmt) (blockNote, error) {
 		return blockNote{q.String(0), q.Integer(1)}, nil
 	})
 	if err != nil {
@@ -41,7 +42,7 @@ func (n *blockNotes) empty(r *sqlite3.Conn, at *blockNote, limit int) (empty []b
 	}
 	is := make(map[int64]int64)
 	for _, note := range notes {
-		rows, err := cached(is, limit, note.block, func() (int64, error) { return integer(r.Query(n.any).Int(note.block)) })
+		rows, err := cached(is, limit, note.block, func() (int64, error) { return rows.Integer(r.Query(n.any).Int(note.block)) })
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -36,8 +37,8 @@ func TestNotesOfBlocksGoWithTheirBlocks(t *testing.T) {
 	pending := int64(0)
 	for block := range blocks {
 		if err := s.write(t.Context(), &change{do: func(tx *tx) error {
-			tx.events.skip(int64(block) << blockBits)
-			tx.deliveries.skip(int64(block) << blockBits)
+			tx.events.skip(int64(block) << rows.BlockBits)
+			tx.deliveries.skip(int64(block) << rows.BlockBits)
 			return nil
 		}}); err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestNotesOfBlocksGoWithTheirBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if n := len(rows(t, conn, "SELECT block FROM "+what)); n != want {
+		if n := len(allRows(t, conn, "SELECT block FROM "+what)); n != want {
 			t.Errorf("%s has %d rows, want %d", what, n, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -85,7 +86,7 @@ func readAlone(path string) (key, number uint64, err error) {
 		return 0, 0, errors.Join(err, conn.Close())
 	}
 	q := conn.Query("SELECT key, number FROM journal")
-	err = single(q, func() { key, number = uint64(q.Integer(0)), narrowed(q.Integer(1)) })
+	err = rows.Single(q, func() { key, number = uint64(q.Integer(0)), narrowed(q.Integer(1)) })
 	return key, number, errors.Join(err, conn.Close())
 }
 

@@ -329,7 +329,7 @@ func whole(t *testing.T, when string, s *Store, m instant, flipped bool) {
 // unsound says whether SQLite finds the database's pages damaged.
 func unsound(t *testing.T, s *Store) bool {
 	err := s.read(t.Context(), func(r *sqlite3.Conn) error {
-		if said := rows(t, r, "PRAGMA integrity_check(1)"); !slices.Equal(said, []string{"ok"}) {
+		if said := allRows(t, r, "PRAGMA integrity_check(1)"); !slices.Equal(said, []string{"ok"}) {
 			return errors.New(strings.Join(said, "\n"))
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -102,5 +103,5 @@ func (s *database) readFlushed(ctx context.Context, do func(*sqlite3.Conn) error
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *database) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	return s.read(ctx, func(r *sqlite3.Conn) error { return together(r, do) })
+	return s.read(ctx, func(r *sqlite3.Conn) error { return rows.Together(r, do) })
 }

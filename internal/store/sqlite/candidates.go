@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -40,7 +41,7 @@ func (s *reader) Candidates(ctx context.Context, scope store.Scope,
 		of := store.DeliveryQuery{Status: q.Selection.Status, From: q.Selection.From, To: q.Selection.To}
 		c := &candidates{lister: s.newLister(ctx, r, scope, of), selected: q}
 		c.status = slices.Compact(slices.Sorted(slices.Values(c.finals())))
-		if c.target, err = integer(r.Query(targetQuery).Text(q.Endpoint)); err != nil || c.target == 0 {
+		if c.target, err = rows.Integer(r.Query(targetQuery).Text(q.Endpoint)); err != nil || c.target == 0 {
 			return err
 		}
 		if len(q.Selection.Deliveries) == 0 {
@@ -93,7 +94,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 		return numbers[:min(len(numbers), c.bounds.Looked)], len(numbers) > c.bounds.Looked, nil
 	case len(sel.Keys) > 0 && len(sel.Keys) <= c.bounds.Keys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
 		return c.ofKeys(after)
-	case slices.Contains(c.status, statusDelivered):
+	case slices.Contains(c.status, rows.StatusDelivered):
 		numbers, more, err = c.finished(max(after, c.within.from-1))
 	default:
 		numbers, more, err = c.undelivered(max(after, c.within.from-1))
@@ -102,7 +103,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 		return numbers, more, err
 	}
 	// A redelivery may be outside of the range, even if its event is inside.
-	later, err := integers(c.r.Query(redeliveredAfterQuery).Int(max(after, c.within.below-1)).Int(int64(c.bounds.Looked)))
+	later, err := rows.Integers(c.r.Query(redeliveredAfterQuery).Int(max(after, c.within.below-1)).Int(int64(c.bounds.Looked)))
 	return append(numbers, later...), len(later) == c.bounds.Looked, err
 }
 
@@ -145,7 +146,7 @@ func (c *candidates) acceptedWith(hashes []int64, after int64) (numbers []int64,
 		return nil, false, err
 	}
 	in, with := c.accepted.and(there).and(window{first, there.below}), having(c.r, hashes, len(hashes), eventsKeyQuery, "")
-	for block := in.from >> blockBits; block <= (in.below-1)>>blockBits && !in.empty(); block++ {
+	for block := in.from >> rows.BlockBits; block <= (in.below-1)>>rows.BlockBits && !in.empty(); block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err
 		}
@@ -174,7 +175,7 @@ func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err e
 	end := everything(0).below
 	for _, status := range c.status {
 		q := c.r.Query(undeliveredAfterQuery).Int(c.target).Int(status).Int(after).Int(c.within.below)
-		found, err := integers(q.Int(int64(c.bounds.Looked)))
+		found, err := rows.Integers(q.Int(int64(c.bounds.Looked)))
 		if err != nil {
 			return nil, false, err
 		}
@@ -198,11 +199,11 @@ func (c *candidates) finished(after int64) (numbers []int64, more bool, err erro
 	q := c.r.Query(finishedTargetQuery)
 	after = max(after, there.from-1)
 	last := min(there.below, c.within.below) - 1
-	for block := (after + 1) >> blockBits; block <= last>>blockBits; block++ {
+	for block := (after + 1) >> rows.BlockBits; block <= last>>rows.BlockBits; block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		found, err := integers(q.Int(block).Int(c.target))
+		found, err := rows.Integers(q.Int(block).Int(c.target))
 		if err != nil {
 			return nil, false, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // TestClearKeepsANewReplay: when the newest replay is removed, SQLite gives its number to the next
@@ -34,7 +35,7 @@ func TestClearKeepsANewReplay(t *testing.T) {
 	done := make(chan error, 1)
 	if err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		committed = func() {
-			n, err := one(tx.conn, "SELECT count(*) FROM replay")
+			n, err := rows.One(tx.conn, "SELECT count(*) FROM replay")
 			if err != nil || n > 0 || tx.conn.InTransaction() {
 				return
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // commit writes the combined changes of all operations, and commits. number is that of the last
@@ -107,9 +109,9 @@ func (t *tx) store() error {
 // storeChange writes the columns of a row that an attempt has changed.
 func storeChange(t *tx, d *place) error {
 	if d.Head {
-		return planned.bind(t.q.plan, d).Int(d.Seq).Run()
+		return planned.Bind(t.q.plan, d).Int(d.Seq).Run()
 	}
-	return marked.bind(t.q.mark, d).Int(d.Seq).Run()
+	return marked.Bind(t.q.mark, d).Int(d.Seq).Run()
 }
 
 // writeDeferred writes all rows that are deferred.
@@ -132,14 +134,14 @@ func (t *tx) writeDeferred() error {
 }
 
 // addRows adds n rows to a table.
-func addRows[R any](c columns[R], a adding, n int, row func(i int) *R) error {
+func addRows[R any](c rows.Columns[R], a adding, n int, row func(i int) *R) error {
 	for i := 0; i < n; {
 		s, end := a.one, i+1
 		if n-i >= a.rows {
 			s, end = a.many, i+a.rows
 		}
 		for ; i < end; i++ {
-			c.bind(s, row(i))
+			c.Bind(s, row(i))
 		}
 		if err := s.Run(); err != nil {
 			return err

@@ -8,12 +8,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // findObject is the state of an object. Columns that the table of its kind does not have are zeros.
 func findObject(t *tx, kind objectKind, id string) (decide.Object, error) {
-	return first(t.q.objects[kind].row.Text(id), nil, func(q *sqlite3.Stmt) (decide.Object, error) {
+	return rows.First(t.q.objects[kind].row.Text(id), nil, func(q *sqlite3.Stmt) (decide.Object, error) {
 		return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
 	})
 }
@@ -83,7 +84,7 @@ func (s *changer) remove(ctx context.Context, with store.With, do func(*tx) erro
 // unnamed fails with a conflict if a name is used by an object other than the given one. named
 // looks up the id of the object with the name.
 func unnamed(named *sqlite3.Stmt, id, what string) error {
-	taken, err := first(named, nil, readText)
+	taken, err := rows.First(named, nil, rows.ReadText)
 	if err == nil && taken != "" && taken != id {
 		err = decide.ErrNamed(what)
 	}
@@ -118,9 +119,9 @@ func hasPending(t *tx, endpoint string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := lookUp(t.q.waiting.Int(target))
+	n, err := rows.LookUp(t.q.waiting.Int(target))
 	for at, by := range t.tallies {
-		if at.target == target && at.status == statusPending {
+		if at.target == target && at.status == rows.StatusPending {
 			n += by
 		}
 	}
@@ -161,7 +162,7 @@ func putObject[T decide.Configured](ctx context.Context, s *changer, scope store
 		}
 		switch kind {
 		case endpoints:
-			bindName(set, is.Name).Bool(is.Deleted)
+			rows.BindName(set, is.Name).Bool(is.Deleted)
 		case sources, policies, eventTypes:
 			set.Text(is.Name)
 		}
@@ -253,10 +254,10 @@ func (s *reader) Changes(ctx context.Context, since int64) (store.ConfigChanges,
 }
 
 func age(r *sqlite3.Conn) (version, newest int64, err error) {
-	if version, err = one(r, "SELECT version FROM configuration"); err != nil {
+	if version, err = rows.One(r, "SELECT version FROM configuration"); err != nil {
 		return 0, 0, err
 	}
-	newest, err = one(r, newestQuery)
+	newest, err = rows.One(r, newestQuery)
 	return version, newest, err
 }
 
@@ -278,7 +279,7 @@ func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
 // bodies reads the objects that a query finds, unless an earlier one has set err.
 func bodies[T any](r *sqlite3.Conn, err *error, query string, decode func(revision int64, body []byte) (T, error)) (all []T) {
 	if *err == nil {
-		all, *err = each(r.Query(query), func(q *sqlite3.Stmt) (T, error) { return decode(q.Integer(0), q.Bytes(1)) })
+		all, *err = rows.Each(r.Query(query), func(q *sqlite3.Stmt) (T, error) { return decode(q.Integer(0), q.Bytes(1)) })
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -59,14 +60,14 @@ func cacheSize(kib int64) string { return fmt.Sprintf("PRAGMA cache_size = -%d",
 // silently.
 func verify(conn *sqlite3.Conn) error {
 	const full = 2
-	synchronous, err := one(conn, "PRAGMA synchronous")
+	synchronous, err := rows.One(conn, "PRAGMA synchronous")
 	if err == nil && synchronous != full {
 		err = fmt.Errorf("synchronous is %d, want FULL (%d): commits would not be durable", synchronous, full)
 	}
 	if err != nil {
 		return err
 	}
-	wal, err := one(conn, "SELECT journal_mode = 'wal' FROM pragma_journal_mode")
+	wal, err := rows.One(conn, "SELECT journal_mode = 'wal' FROM pragma_journal_mode")
 	if err == nil && wal != 1 {
 		err = errors.New("the file system does not allow a write-ahead log")
 	}
@@ -79,11 +80,11 @@ const applicationID = 0x6772706e
 // owned says whether a database is Grapnel's or empty. It is called before any setting that would
 // change the file.
 func owned(conn *sqlite3.Conn) error {
-	owner, err := one(conn, "PRAGMA application_id")
+	owner, err := rows.One(conn, "PRAGMA application_id")
 	if err != nil || owner == applicationID {
 		return err
 	}
-	tables, err := one(conn, "SELECT count(*) FROM sqlite_schema")
+	tables, err := rows.One(conn, "SELECT count(*) FROM sqlite_schema")
 	if err == nil && tables > 0 {
 		err = grapnel.Errorf(grapnel.CodeConflict, "the file is a database of another program")
 	}

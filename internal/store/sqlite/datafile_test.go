@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,7 +25,7 @@ var apart = Bounds{Apart: 1, LeastApart: 16, ApartStep: 4096, ApartWrite: 2048}
 func apartRows(t *testing.T, s *Store) (n int64) {
 	t.Helper()
 	if err := s.read(t.Context(), func(r *sqlite3.Conn) (err error) {
-		n, err = one(r, "SELECT count(*) FROM event WHERE packed >= 2")
+		n, err = rows.One(r, "SELECT count(*) FROM event WHERE packed >= 2")
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestAPurgeCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
-		if rows, err := one(next.writer.tx.conn, "SELECT count(*) FROM event"); int(rows) != len(all) || err != nil {
+		if rows, err := rows.One(next.writer.tx.conn, "SELECT count(*) FROM event"); int(rows) != len(all) || err != nil {
 			t.Errorf("%s: %d of %d events can be read, %v", when, len(all), rows, err)
 		}
 		left := make(map[int]bool)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -94,11 +95,11 @@ const (
 // entries to remove them by a pass through the index; else 0. It does not count entries of a source
 // whose records expired earlier than others'.
 func (s *keeper) staleKnown(last int64) (int64, error) {
-	return reading(context.Background(), s.read, func(r *sqlite3.Conn) (first int64, err error) {
-		if first, err = one(r, firstKnownQuery); err != nil {
+	return rows.Reading(context.Background(), s.read, func(r *sqlite3.Conn) (first int64, err error) {
+		if first, err = rows.One(r, firstKnownQuery); err != nil {
 			return 0, err
 		}
-		swept, err := one(r, sweptQuery)
+		swept, err := rows.One(r, sweptQuery)
 		if first-swept < (last-first)/2 {
 			first = 0
 		}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -35,37 +36,37 @@ type knownRow struct {
 }
 
 var (
-	eventAdded = columns[eventRow]{
-		number("seq", adds, func(e *eventRow) *int64 { return &e.seq }),
-		textual("id", adds, func(e *eventRow) *string { return &e.ID }),
-		number("kind", adds, func(e *eventRow) *int64 { return &e.kind }),
-		textual("key", adds, func(e *eventRow) *string { return &e.Key }),
-		number("hash", adds, func(e *eventRow) *int64 { return &e.hash }),
-		number("accepted", adds, func(e *eventRow) *int64 { return &e.at }),
-		number("occurred", adds, func(e *eventRow) *int64 { return &e.occurred }),
-		number("first", adds, func(e *eventRow) *int64 { return &e.first }),
-		number("made", adds, func(e *eventRow) *int64 { return &e.made }),
-		{name: "content_type", uses: adds, bind: func(s *sqlite3.Stmt, e *eventRow) {
+	eventAdded = rows.Columns[eventRow]{
+		rows.Number("seq", rows.Adds, func(e *eventRow) *int64 { return &e.seq }),
+		rows.Textual("id", rows.Adds, func(e *eventRow) *string { return &e.ID }),
+		rows.Number("kind", rows.Adds, func(e *eventRow) *int64 { return &e.kind }),
+		rows.Textual("key", rows.Adds, func(e *eventRow) *string { return &e.Key }),
+		rows.Number("hash", rows.Adds, func(e *eventRow) *int64 { return &e.hash }),
+		rows.Number("accepted", rows.Adds, func(e *eventRow) *int64 { return &e.at }),
+		rows.Number("occurred", rows.Adds, func(e *eventRow) *int64 { return &e.occurred }),
+		rows.Number("first", rows.Adds, func(e *eventRow) *int64 { return &e.first }),
+		rows.Number("made", rows.Adds, func(e *eventRow) *int64 { return &e.made }),
+		{Name: "content_type", Uses: rows.Adds, Bind: func(s *sqlite3.Stmt, e *eventRow) {
 			if e.ContentType == grapnel.JSONType {
 				s.Null()
 				return
 			}
 			s.Text(e.ContentType)
 		}},
-		blob("metadata", adds, func(e *eventRow) []byte { return e.frozen.Metadata }),
-		number("packed", adds, func(e *eventRow) *int64 { return &e.frozen.Packed }),
-		number("sum", adds, func(e *eventRow) *int64 { return &e.frozen.Sum }),
-		blob("data", adds, func(e *eventRow) []byte { return e.data }),
-		blob("intake", adds, func(e *eventRow) []byte { return e.frozen.Intake }),
+		rows.Blob("metadata", rows.Adds, func(e *eventRow) []byte { return e.frozen.Metadata }),
+		rows.Number("packed", rows.Adds, func(e *eventRow) *int64 { return &e.frozen.Packed }),
+		rows.Number("sum", rows.Adds, func(e *eventRow) *int64 { return &e.frozen.Sum }),
+		rows.Blob("data", rows.Adds, func(e *eventRow) []byte { return e.data }),
+		rows.Blob("intake", rows.Adds, func(e *eventRow) []byte { return e.frozen.Intake }),
 	}
-	knownAdded = columns[knownRow]{
-		number("seq", adds, func(k *knownRow) *int64 { return &k.seq }),
-		blob("key", adds, func(k *knownRow) []byte { return k.key[:] }),
-		blob("sum", adds, func(k *knownRow) []byte { return k.sum[:] }),
-		number("until", adds, func(k *knownRow) *int64 { return &k.until }),
-		number("accepted", adds, func(k *knownRow) *int64 { return &k.at }),
-		number("made", adds, func(k *knownRow) *int64 { return &k.made }),
-		textual("event", adds, func(k *knownRow) *string { return &k.event }),
+	knownAdded = rows.Columns[knownRow]{
+		rows.Number("seq", rows.Adds, func(k *knownRow) *int64 { return &k.seq }),
+		rows.Blob("key", rows.Adds, func(k *knownRow) []byte { return k.key[:] }),
+		rows.Blob("sum", rows.Adds, func(k *knownRow) []byte { return k.sum[:] }),
+		rows.Number("until", rows.Adds, func(k *knownRow) *int64 { return &k.until }),
+		rows.Number("accepted", rows.Adds, func(k *knownRow) *int64 { return &k.at }),
+		rows.Number("made", rows.Adds, func(k *knownRow) *int64 { return &k.made }),
+		rows.Textual("event", rows.Adds, func(k *knownRow) *string { return &k.event }),
 	}
 )
 

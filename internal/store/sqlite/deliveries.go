@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -43,7 +44,7 @@ type row struct {
 // fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
 func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 	for _, query := range []string{finishedRowQuery, pendingRowQuery} {
-		d, err := first(r.Query(query).Int(seq), nil, func(q *sqlite3.Stmt) (d *row, err error) {
+		d, err := rows.First(r.Query(query).Int(seq), nil, func(q *sqlite3.Stmt) (d *row, err error) {
 			d = readRow(q)
 			d.Last, err = last(r, d, q.Bytes(20))
 			return d, err
@@ -63,7 +64,7 @@ func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if d.AttemptsMade == 0 {
 		return grapnel.Last{}, nil
 	}
-	return first(r.Query(newestAttemptQuery).Int(d.Seq), nil, func(q *sqlite3.Stmt) (grapnel.Last, error) {
+	return rows.First(r.Query(newestAttemptQuery).Int(d.Seq), nil, func(q *sqlite3.Stmt) (grapnel.Last, error) {
 		return codec.DecodeLast(q.Bytes(0))
 	})
 }
@@ -72,9 +73,11 @@ func readRow(q *sqlite3.Stmt) *row {
 	d := &row{accepted: codec.Moment(q.Integer(7)), Delivery: grapnel.Delivery{
 		Seq: q.Integer(0), EventSeq: q.Integer(1), EventID: q.String(2), EndpointID: q.String(3), Tenant: q.String(4),
 		Type: q.String(5), Key: q.String(6), Position: q.Integer(8), AttemptsMade: int(q.Integer(9)), CreatedAt: codec.Moment(q.Integer(10)),
-		ReplayOf: q.Integer(11), ReasonCode: readWord(q, 12, reasonCodes), Reason: q.String(13), Status: readWord(q, 14, statuses),
-		FinishedAt: readTime(q, 15),
-		Waiting:    grapnel.Waiting{Head: q.Integer(16) == 1, Blocked: q.Integer(17) == 1, Due: readTime(q, 18), Anchor: readTime(q, 19)},
+		ReplayOf: q.Integer(11), ReasonCode: rows.ReadWord(q, 12, rows.ReasonCodes), Reason: q.String(13),
+		Status:     rows.ReadWord(q, 14, rows.Statuses),
+		FinishedAt: rows.ReadTime(q, 15),
+		Waiting: grapnel.Waiting{Head: q.Integer(16) == 1, Blocked: q.Integer(17) == 1, Due: rows.ReadTime(q, 18),
+			Anchor: rows.ReadTime(q, 19)},
 	}}
 	d.NextAttemptAt = d.Waiting.Due
 	if !q.IsNull(21) {
@@ -86,15 +89,15 @@ func readRow(q *sqlite3.Stmt) *row {
 // readMark reads the markColumns after the first.
 func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 	return grapnel.Mark{
-		Note: q.String(from), DiscardedAt: readTime(q, from+1), DiscardReason: q.String(from + 2), ReplayedAt: readTime(q, from+3),
-		ReplayedBy: q.String(from + 4), ReplayedAs: q.Integer(from + 5), ReplayResult: readWord(q, from+6, statuses),
+		Note: q.String(from), DiscardedAt: rows.ReadTime(q, from+1), DiscardReason: q.String(from + 2), ReplayedAt: rows.ReadTime(q, from+3),
+		ReplayedBy: q.String(from + 4), ReplayedAs: q.Integer(from + 5), ReplayResult: rows.ReadWord(q, from+6, rows.Statuses),
 	}
 }
 
 // Delivery returns attempts in the order in which they were recorded. The last attempt of a
 // finished delivery is apart from the others (lastColumn).
 func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (*grapnel.Delivery, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (*grapnel.Delivery, error) {
 		d, err := fetch(r, seq)
 		if err != nil {
 			return nil, err
@@ -109,7 +112,9 @@ func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*g
 
 func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
 	for _, query := range []string{attemptsQuery, lastAttemptQuery} {
-		some, err := each(r.Query(query).Int(delivery), func(q *sqlite3.Stmt) (grapnel.Attempt, error) { return codec.DecodeAttempt(q.Bytes(0)) })
+		some, err := rows.Each(r.Query(query).Int(delivery), func(q *sqlite3.Stmt) (grapnel.Attempt, error) {
+			return codec.DecodeAttempt(q.Bytes(0))
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +125,7 @@ func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error
 
 // Counts reads the counts that every transaction maintains. Held deliveries are counted as pending.
 func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (counts map[string]map[grapnel.Status]int64, err error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (counts map[string]map[grapnel.Status]int64, err error) {
 		counts = make(map[string]map[grapnel.Status]int64)
 		q := r.Query(talliesQuery)
 		for q.More(&err) {
@@ -131,7 +136,7 @@ func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[
 			if counts[endpoint] == nil {
 				counts[endpoint] = make(map[grapnel.Status]int64)
 			}
-			counts[endpoint][readWord(q, 2, statuses)] += n
+			counts[endpoint][rows.ReadWord(q, 2, rows.Statuses)] += n
 		}
 		return counts, err
 	})
@@ -139,7 +144,7 @@ func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[
 
 // Waiting counts heads and the deliveries behind them.
 func (s *reader) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (int, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (int, error) {
 		_, waiting, err := waitingAt(r, endpoint)
 		return int(min(waiting, int64(max(limit, 0)))), err
 	})
@@ -147,9 +152,9 @@ func (s *reader) Waiting(ctx context.Context, endpoint string, limit int) (int, 
 
 // waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
 func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
-	if target, err = integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
+	if target, err = rows.Integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
 		return 0, 0, err
 	}
-	waiting, err = integer(r.Query(waitingQuery).Int(target))
+	waiting, err = rows.Integer(r.Query(waitingQuery).Int(target))
 	return target, waiting, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -53,7 +54,7 @@ func (o *documenting) apply(t *tx) error {
 func putDocuments(t *tx, writes []store.DocumentWrite) (revision int64, err error) {
 	for i := range writes {
 		w := &writes[i]
-		is, err := integer(t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID))
+		is, err := rows.Integer(t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID))
 		if err != nil {
 			return 0, err
 		}
@@ -89,9 +90,9 @@ func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, 
 	if !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
-	return reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) (store.Document, error) {
+	return rows.Reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) (store.Document, error) {
 		q := r.Query(documentQuery).Text(tenant).Text(kind).Text(id)
-		return first(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return readDocument(q, kind), nil })
+		return rows.First(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return readDocument(q, kind), nil })
 	})
 }
 
@@ -101,10 +102,10 @@ func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.Do
 	if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 		return nil, ctx.Err()
 	}
-	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Document, error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Document, error) {
 		sql, values := documentsQuery(q)
-		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		return each(rows, func(row *sqlite3.Stmt) (store.Document, error) { return readDocument(row, q.Kind), nil })
+		found := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		return rows.Each(found, func(row *sqlite3.Stmt) (store.Document, error) { return readDocument(row, q.Kind), nil })
 	})
 }
 
@@ -114,10 +115,10 @@ func documentsQuery(q store.DocumentQuery) (sql string, values []string) {
 	if q.Backwards {
 		beyond, order = "id < ?", " ORDER BY id DESC, tenant DESC LIMIT ?"
 	}
-	f := filters{all: []string{"kind = ?"}, values: []string{q.Kind}}
-	f.add("tenant = ?", q.Tenant)
-	f.add(beyond, q.After)
-	return "SELECT tenant, id, revision, at, body FROM document" + f.where() + order, f.values
+	f := rows.Filters{All: []string{"kind = ?"}, Values: []string{q.Kind}}
+	f.Add("tenant = ?", q.Tenant)
+	f.Add(beyond, q.After)
+	return "SELECT tenant, id, revision, at, body FROM document" + f.Where() + order, f.Values
 }
 
 // ClearDocuments removes a few documents in each transaction. The next Purge removes their bytes

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -58,7 +59,7 @@ func endAll(t *tx, deliveries []int64, e store.Ending) (n int, err error) {
 
 // oldest returns the row ids of an endpoint's oldest pending deliveries, at most limit.
 func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int64, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]int64, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]int64, error) {
 		target, waiting, err := waitingAt(r, endpoint)
 		if err != nil || waiting == 0 {
 			return nil, err
@@ -68,6 +69,6 @@ func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int
 			slices.Sort(found)
 			return found[:min(len(found), limit)], err
 		}
-		return integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
+		return rows.Integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -60,7 +61,7 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	if !f.To.IsZero() {
 		to = codec.HourOf(codec.Micros(f.To) - 1)
 	}
-	return first(r.Query(hoursQuery).Int(from).Int(to), nil, func(q *sqlite3.Stmt) (in window, err error) {
+	return rows.First(r.Query(hoursQuery).Int(from).Int(to), nil, func(q *sqlite3.Stmt) (in window, err error) {
 		if !q.IsNull(0) {
 			in = window{q.Integer(0), q.Integer(1) + 1}
 		}
@@ -98,7 +99,7 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 
 // newestBlock is the block that a query finds; -1: none.
 func newestBlock(q *sqlite3.Stmt) (int64, error) {
-	block, found, err := next(q)
+	block, found, err := rows.Next(q)
 	if !found {
 		return -1, err
 	}
@@ -132,7 +133,7 @@ const hasTypeQuery = `SELECT EXISTS (SELECT 1 FROM kind WHERE tenant = ? AND typ
 func (s *reader) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
 	err = s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		q := r.Query(hasTypeQuery).Text(tenant).Text(name).Text(tenant).Int(int64(max(limit, 0)))
-		return single(q, func() { has, n = q.Integer(0) == 1, int(q.Integer(1)) })
+		return rows.Single(q, func() { has, n = q.Integer(0) == 1, int(q.Integer(1)) })
 	})
 	return has, n, err
 }
@@ -140,7 +141,7 @@ func (s *reader) HasType(ctx context.Context, tenant, name string, limit int) (h
 // EventList returns at most Limit events; Limit 0 returns none.
 func (s *reader) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	f := eventFilter{scope, q}
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
 		within, err := f.events(r)
 		if err != nil || q.Limit <= 0 {
 			return nil, err
@@ -150,7 +151,7 @@ func (s *reader) EventList(ctx context.Context, scope store.Scope, q store.Event
 			return nil, err
 		}
 		err = merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
-			e, err := first(r.Query(eventQuery).Int(seq), nil, func(row *sqlite3.Stmt) (*grapnel.Event, error) {
+			e, err := rows.First(r.Query(eventQuery).Int(seq), nil, func(row *sqlite3.Stmt) (*grapnel.Event, error) {
 				ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
 				if !ofSource || !f.Takes(scope, row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
 					return nil, nil
@@ -193,7 +194,7 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 				return fmt.Errorf("sqlite: intake of event %s: %w", id, err)
 			}
 		}
-		numbers, err := integers(r.Query(newestRedeliveriesQuery).Int(e.Seq).Int(store.MostRedeliveries))
+		numbers, err := rows.Integers(r.Query(newestRedeliveriesQuery).Int(e.Seq).Int(store.MostRedeliveries))
 		for n := q.Integer(13) + q.Integer(14) - 1; n >= q.Integer(13); n-- {
 			numbers = append(numbers, n)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -215,7 +216,7 @@ func TestPoison(t *testing.T) {
 		t.Errorf("%d of 8 are there: %v", n, err)
 	}
 	err := s.read(t.Context(), func(r *sqlite3.Conn) error {
-		n, err := one(r, "SELECT count(*) FROM kind")
+		n, err := rows.One(r, "SELECT count(*) FROM kind")
 		if n != 1 {
 			t.Errorf("what was half written is there: %d kinds", n)
 		}

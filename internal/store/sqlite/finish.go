@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // finish makes d final and returns the new head of its lane, if there is one. If d was the head,
@@ -32,7 +33,7 @@ func finish(t *tx, d *place, e store.Ending, last []byte, delay time.Duration) (
 	next, err := t.laneHead(d.target, d.Key)
 	if err == nil && next != nil && d.Head {
 		if next.Lead(codec.Micros(e.At), delay); t.pending.rows[next.Seq] == nil {
-			err = led.bind(t.q.lead, next).Int(next.Seq).Run()
+			err = led.Bind(t.q.lead, next).Int(next.Seq).Run()
 		}
 	}
 	return next, err
@@ -40,7 +41,7 @@ func finish(t *tx, d *place, e store.Ending, last []byte, delay time.Duration) (
 
 // archive writes the row of a finished delivery.
 func archive(t *tx, d *place, e store.Ending, last []byte) error {
-	status, known := statuses.Place(e.Status)
+	status, known := rows.Statuses.Place(e.Status)
 	if !known {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
@@ -52,7 +53,7 @@ func archive(t *tx, d *place, e store.Ending, last []byte) error {
 		}
 	}
 	d.Code, d.Reason, d.outcome = e.ReasonCode, e.Reason, withReason(d.outcome, e.ReasonCode)
-	if status == statusDelivered {
+	if status == rows.StatusDelivered {
 		if err := noteOutcome(t, d); err != nil {
 			return err
 		}
@@ -60,12 +61,12 @@ func archive(t *tx, d *place, e store.Ending, last []byte) error {
 	f := ended{place: *d, status: e.Status, at: codec.Micros(e.At), last: last}
 	if last != nil && t.deliveries.last-d.Seq > t.bounds.Behind {
 		var err error
-		if f.ending, err = lookUp(t.q.addEnding.Blob(last)); err != nil {
+		if f.ending, err = rows.LookUp(t.q.addEnding.Blob(last)); err != nil {
 			return err
 		}
 	}
 	t.deferred.finished = append(t.deferred.finished, f)
-	if status != statusFailed {
+	if status != rows.StatusFailed {
 		return nil
 	}
 	return t.conn.Query(addLetterQuery).Int(d.target).Int(d.Seq).Run()
@@ -86,7 +87,7 @@ func noteOutcome(t *tx, d *place) error {
 			return err
 		}
 	}
-	at := blockOutcome{d.outcome, d.Seq >> blockBits}
+	at := blockOutcome{d.outcome, d.Seq >> rows.BlockBits}
 	if t.outcomes.blocks[at] {
 		return nil
 	}
@@ -100,17 +101,17 @@ func noteRepeated(t *tx, d *place, ended grapnel.Status) error {
 	if err := t.writeDeferred(); err != nil { // a trigger of mark looks into finished
 		return err
 	}
-	status, _ := statuses.Place(ended)
+	status, _ := rows.Statuses.Place(ended)
 	if err := t.q.markResult.Int(status).Int(d.ReplayOf).Int(d.Seq).Run(); err != nil {
 		return err
 	}
-	delivered := status == statusDelivered
+	delivered := status == rows.StatusDelivered
 	if delivered {
 		if err := resolve(t, d); err != nil {
 			return err
 		}
 	}
-	replay, err := integer(t.q.endItem.Int(status).Int(d.Seq))
+	replay, err := rows.Integer(t.q.endItem.Int(status).Int(d.Seq))
 	if replay == 0 {
 		return err
 	}

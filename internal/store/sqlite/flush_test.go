@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // TestCallsThatNeedNoFlush makes calls of which there are thousands when many endpoints recover
@@ -197,7 +198,7 @@ func TestFlushesWidenTheCache(t *testing.T) {
 		}
 		var kib int64
 		err := s.write(t.Context(), &change{shrinks: true, do: func(t *tx) (err error) {
-			kib, err = one(t.conn, "PRAGMA cache_size")
+			kib, err = rows.One(t.conn, "PRAGMA cache_size")
 			return err
 		}})
 		if err != nil || -kib != want {

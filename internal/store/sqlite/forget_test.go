@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -35,8 +36,8 @@ func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 	if n, err := s.Purge(t.Context(), store.Keep{Now: base.Add(time.Hour)}, many); n != many-1 || err != nil {
 		t.Fatal(n, err)
 	}
-	lanes, err := reading(t.Context(), s.read, func(r *sqlite3.Conn) (int64, error) {
-		return one(r, "SELECT count(*) FROM lane WHERE key <> ''")
+	lanes, err := rows.Reading(t.Context(), s.read, func(r *sqlite3.Conn) (int64, error) {
+		return rows.One(r, "SELECT count(*) FROM lane WHERE key <> ''")
 	})
 	if lanes != 1 || err != nil {
 		t.Errorf("%d lanes are left, not the one in which a delivery waits: %v", lanes, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -135,7 +136,7 @@ func narrow(t *testing.T, s *Store, more int) (widen func()) {
 		t.Helper()
 		if err := s.write(t.Context(), &change{shrinks: true, do: func(tx *tx) error {
 			s.step = step
-			there, err := one(tx.conn, "PRAGMA page_count")
+			there, err := rows.One(tx.conn, "PRAGMA page_count")
 			limit(tx.conn, int(there)+more)
 			return err
 		}}); err != nil {
@@ -145,7 +146,7 @@ func narrow(t *testing.T, s *Store, more int) (widen func()) {
 	set(more, func(step string) {
 		switch conn := s.writer.tx.conn; step {
 		case "the reserved space is free":
-			there, err := one(conn, "PRAGMA page_count")
+			there, err := rows.One(conn, "PRAGMA page_count")
 			if err != nil {
 				t.Error(err)
 			}

@@ -36,7 +36,7 @@ func TestAHalfIsReusedOnceItsFramesAreSynced(t *testing.T) {
 			t.Fatalf("after event %d, without power: %v", n, err)
 		}
 		err = later.read(t.Context(), func(r *sqlite3.Conn) error {
-			if has := rows(t, r, "SELECT count(*) FROM event"); has[0] != fmt.Sprint(n) {
+			if has := allRows(t, r, "SELECT count(*) FROM event"); has[0] != fmt.Sprint(n) {
 				t.Errorf("after event %d, without power: the tables have %s", n, has[0])
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -25,28 +26,28 @@ const (
 func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	return store.Head{
 		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
-		Due: readTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: readTime(q, 7),
-		Trigger: readWord(q, 8, codec.Triggers), CreatedAt: codec.Moment(q.Integer(9)),
+		Due: rows.ReadTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: rows.ReadTime(q, 7),
+		Trigger: rows.ReadWord(q, 8, codec.Triggers), CreatedAt: codec.Moment(q.Integer(9)),
 	}
 }
 
 // Heads leaves out blocked heads: they have no due time. A page is a few hundred entries of one
 // index. That takes the writer less time than a flush.
 func (s *reader) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	return reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) ([]store.Head, error) {
-		target, err := integer(r.Query(targetQuery).Text(endpoint))
+	return rows.Reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) ([]store.Head, error) {
+		target, err := rows.Integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 || limit <= 0 {
 			return nil, err
 		}
 		q := r.Query(headsQuery).Int(target).Int(int64(limit))
-		return each(q, func(q *sqlite3.Stmt) (store.Head, error) { return readHead(q, endpoint), nil })
+		return rows.Each(q, func(q *sqlite3.Stmt) (store.Head, error) { return readHead(q, endpoint), nil })
 	})
 }
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *reader) Head(ctx context.Context, delivery int64) (head *store.Head, leads bool, err error) {
-	head, err = reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Head, error) {
-		return first(r.Query(headQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (*store.Head, error) {
+	head, err = rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Head, error) {
+		return rows.First(r.Query(headQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (*store.Head, error) {
 			h := readHead(q, q.String(11))
 			leads = q.Integer(10) == 1
 			return &h, nil
@@ -71,7 +72,7 @@ func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, er
 	read := func(r *sqlite3.Conn) (err error) {
 		q := r.Query(eventQuery)
 		for i := 0; i < len(seqs) && err == nil; i++ {
-			if events[i], err = first(q.Int(seqs[i]), nil, s.readEvent); err == nil && events[i] != nil && events[i].Damaged {
+			if events[i], err = rows.First(q.Int(seqs[i]), nil, s.readEvent); err == nil && events[i] != nil && events[i].Damaged {
 				events[i] = nil
 			}
 		}
@@ -81,7 +82,7 @@ func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, er
 		if len(seqs) == 1 {
 			return read(r)
 		}
-		return together(r, read)
+		return rows.Together(r, read)
 	})
 	if err != nil {
 		return nil, err

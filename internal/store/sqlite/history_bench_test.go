@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -165,8 +166,8 @@ func pile(b *testing.B, s *Store, n int) {
 	}
 	var status, reason, last, outcomes string
 	for _, k := range kinds {
-		st, _ := statuses.Place(k.status)
-		re, _ := reasonCodes.Place(k.reason)
+		st, _ := rows.Statuses.Place(k.status)
+		re, _ := rows.ReasonCodes.Place(k.reason)
 		status += fmt.Sprintf(" WHEN %s THEN %d", k.when, st)
 		reason += fmt.Sprintf(" WHEN %s THEN %d", k.when, re)
 		last += fmt.Sprintf(" WHEN %s THEN %s", k.when, attempt(k.code, k.class))

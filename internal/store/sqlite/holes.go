@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -67,8 +68,8 @@ func nearest(q *sqlite3.Stmt) (p codec.Place, found bool, rows int, err error) {
 // begin the log again, which was just emptied. Until then a later process makes them once more,
 // which changes nothing, because the file only grows.
 func (s *keeper) punch(ctx context.Context) error {
-	holes, err := reading(ctx, s.read, func(r *sqlite3.Conn) ([]codec.Place, error) {
-		return each(r.Query(holesQuery), func(q *sqlite3.Stmt) (codec.Place, error) {
+	holes, err := rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]codec.Place, error) {
+		return rows.Each(r.Query(holesQuery), func(q *sqlite3.Stmt) (codec.Place, error) {
 			return codec.Place{At: q.Integer(0), Until: q.Integer(1)}, nil
 		})
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // SetAside encodes on the caller's goroutine, as Append does.
 func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
-	why, known := asides.Place(a.Why)
+	why, known := rows.Asides.Place(a.Why)
 	if !known || why == 0 {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
@@ -33,7 +34,7 @@ func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
 	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
 	return s.write(ctx, &change{do: func(t *tx) error {
 		set := t.q.addAside.Text(a.ID).Text(a.Tenant).Text(a.Source).Int(why).Int(codec.Micros(a.At))
-		return bindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(intake).Int(packed).Int(sum).Blob(body).Run()
+		return rows.BindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(intake).Int(packed).Int(sum).Blob(body).Run()
 	}})
 }
 
@@ -42,21 +43,21 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 	if drop {
 		return s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.q.forgetAside.Text(a.ID).Text(a.Tenant).Run() }})
 	}
-	why, known := asides.Place(a.Why)
+	why, known := rows.Asides.Place(a.Why)
 	if !known || why == 0 {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
 	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
 	return s.write(ctx, &change{do: func(t *tx) error {
-		return bindName(t.q.changeAside.Int(why), a.Event).Blob(intake).Int(sum).Text(a.ID).Text(a.Tenant).Run()
+		return rows.BindName(t.q.changeAside.Int(why), a.Event).Blob(intake).Int(sum).Text(a.ID).Text(a.Tenant).Run()
 	}})
 }
 
 // readAside reads the asideColumns of a row.
 func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
-	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: readWord(q, 2, asides), Event: q.String(3), ContentType: q.String(4),
-		Size: int(q.Integer(5))}
+	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: rows.ReadWord(q, 2, rows.Asides), Event: q.String(3),
+		ContentType: q.String(4), Size: int(q.Integer(5))}
 	in, err := codec.DecodeIntake(q.Bytes(6), a.ID)
 	if err != nil {
 		return a, fmt.Errorf("sqlite: intake of request %s: %w", a.ID, err)
@@ -67,9 +68,9 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 
 // Aside returns a request with its body.
 func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Aside, error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Aside, error) {
 		none := store.ErrNotFound("request")
-		return first(r.Query(asideQuery).Text(id), none, func(q *sqlite3.Stmt) (a grapnel.Aside, err error) {
+		return rows.First(r.Query(asideQuery).Text(id), none, func(q *sqlite3.Stmt) (a grapnel.Aside, err error) {
 			if !scope.Allows(q.String(1)) {
 				return a, none
 			}
@@ -86,7 +87,7 @@ func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapn
 
 // AsideList returns at most Limit requests; Limit 0 returns none. Corrupt ones are left out.
 func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.Aside, err error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.Aside, err error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil, nil
@@ -124,20 +125,20 @@ func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.Aside
 // order, so a list of any reason is merged from one part for each, and many that are unverified do
 // not hide the few that are in conflict.
 func asidesQuery(q store.AsideQuery) (sql string, values []string) {
-	reasons := asides[1:]
+	reasons := rows.Asides[1:]
 	if q.Why != "" {
 		reasons = []grapnel.AsideReason{q.Why}
 	}
-	var f filters
-	f.equal("source", q.Source)
-	f.equal("tenant", q.Tenant)
-	f.add("id < ?", q.Before)
-	f.add("id > ?", q.After)
+	var f rows.Filters
+	f.Equal("source", q.Source)
+	f.Equal("tenant", q.Tenant)
+	f.Add("id < ?", q.Before)
+	f.Add("id > ?", q.After)
 	var parts []string
 	for _, reason := range reasons {
-		if why, known := asides.Place(reason); known {
-			of := filters{all: append(f.all, fmt.Sprintf("why = %d", why))}
-			parts, values = append(parts, "SELECT "+asideColumns+" FROM aside"+of.where()), append(values, f.values...)
+		if why, known := rows.Asides.Place(reason); known {
+			of := rows.Filters{All: append(f.All, fmt.Sprintf("why = %d", why))}
+			parts, values = append(parts, "SELECT "+asideColumns+" FROM aside"+of.Where()), append(values, f.Values...)
 		}
 	}
 	if len(parts) == 0 {
@@ -187,7 +188,7 @@ func (s *keeper) Unlearn(ctx context.Context, now, asideBefore time.Time, limit 
 
 // listed returns at most limit row ids of rows that expired before a time.
 func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64, error) {
-	return integers(r.Query(query).Int(codec.Micros(before)).Int(int64(max(limit, 0))))
+	return rows.Integers(r.Query(query).Int(codec.Micros(before)).Int(int64(max(limit, 0))))
 }
 
 // dropAll removes the rows with these numbers, and counts them.

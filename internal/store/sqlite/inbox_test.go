@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // TestWhatIsCorruptIsNotShown changes bytes of stored requests.
@@ -151,7 +152,7 @@ func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
 	}
 	skip := func(blocks int64) {
 		t.Helper()
-		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.events.gave(int(blocks << blockBits)); return nil }}); err != nil {
+		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.events.gave(int(blocks << rows.BlockBits)); return nil }}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -17,9 +18,9 @@ func writeAudit(t *tx, e *grapnel.AuditEntry) error {
 	}
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt {
 		s.Int(codec.Micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
-		return bindName(bindName(s, e.Endpoint), e.Delivery).Text(e.Reason)
+		return rows.BindName(rows.BindName(s, e.Endpoint), e.Delivery).Text(e.Reason)
 	}
-	if there, err := integer(bind(t.q.noted)); there == 1 || err != nil {
+	if there, err := rows.Integer(bind(t.q.noted)); there == 1 || err != nil {
 		return err
 	}
 	return bind(t.q.addNote).Run()
@@ -32,14 +33,14 @@ func (s *changer) Note(ctx context.Context, e grapnel.AuditEntry) error {
 
 // AuditList returns at most Limit entries; no limit: none.
 func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.AuditEntry, error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.AuditEntry, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil, nil
 		}
 		sql, values := auditQuery(q)
 		entries := r.Query(sql).Texts(values...).Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		return each(entries, func(q *sqlite3.Stmt) (grapnel.AuditEntry, error) {
+		return rows.Each(entries, func(q *sqlite3.Stmt) (grapnel.AuditEntry, error) {
 			return grapnel.AuditEntry{
 				Seq: q.Integer(0), At: codec.Moment(q.Integer(1)), Tenant: q.String(2), Actor: q.String(3), Verb: grapnel.Verb(q.String(4)),
 				Endpoint: q.String(5), Delivery: q.String(6), Reason: q.String(7),
@@ -51,10 +52,10 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 // auditQuery is the SQL of a list with the values of its filters; the last two values are: below,
 // limit.
 func auditQuery(q store.AuditQuery) (sql string, values []string) {
-	var f filters
-	f.equal("delivery", q.Delivery)
-	f.equal("endpoint", q.Endpoint)
-	f.equal("tenant", q.Tenant)
-	f.all = append(f.all, "seq < ?")
-	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit" + f.where() + " ORDER BY seq DESC LIMIT ?", f.values
+	var f rows.Filters
+	f.Equal("delivery", q.Delivery)
+	f.Equal("endpoint", q.Endpoint)
+	f.Equal("tenant", q.Tenant)
+	f.All = append(f.All, "seq < ?")
+	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit" + f.Where() + " ORDER BY seq DESC LIMIT ?", f.Values
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -21,7 +22,7 @@ func recognize(t *tx, e *incoming) (again *store.Placed, before int64, err error
 	} else {
 		q = t.q.indexed.Int(e.known.key.prefix())
 	}
-	again, err = first(q.Blob(e.known.key[:]), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
+	again, err = rows.First(q.Blob(e.known.key[:]), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
 		if q.Integer(2) <= codec.Micros(e.AcceptedAt) {
 			before = q.Integer(0)
 			return nil, nil

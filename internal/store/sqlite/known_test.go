@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -39,7 +40,7 @@ func receives(t *testing.T, s *Store, id string, by int, at time.Time) store.Pla
 func numberIn(t *testing.T, s *Store, query string) (n int64) {
 	t.Helper()
 	err := s.snapshot(t.Context(), func(r *sqlite3.Conn) (err error) {
-		n, err = one(r, query)
+		n, err = rows.One(r, query)
 		return err
 	})
 	if err != nil {
@@ -81,7 +82,7 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 		copied := snapshot(t, path)
 		var indexed int64 // in a separate copy, because an open store may be moving its entries to the index
 		altered(t, snapshot(t, copied), func(conn *sqlite3.Conn) (err error) {
-			indexed, err = one(conn, "SELECT seq FROM known_moved")
+			indexed, err = rows.One(conn, "SELECT seq FROM known_moved")
 			return err
 		})
 		next := knowing(t, copied, most)

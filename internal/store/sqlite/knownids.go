@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -54,12 +55,12 @@ const (
 // newestOf reads the highest ids of the tables.
 func newestOf(conn *sqlite3.Conn, b *Bounds) (n knownIDs, err error) {
 	n = knownIDs{ahead: make(map[string]string), most: b.Names}
-	accepted, err := integer(conn.Query(lastAcceptedQuery))
+	accepted, err := rows.Integer(conn.Query(lastAcceptedQuery))
 	if err != nil {
 		return n, err
 	}
 	next, highest := n.after(accepted), func(q *sqlite3.Stmt) (id string) {
-		err = errors.Join(err, single(q, func() { id = q.String(0) }))
+		err = errors.Join(err, rows.Single(q, func() { id = q.String(0) }))
 		return id
 	}
 	n.chosen = newNewestIDs(b.IDs, highest(conn.Query(highestIDQuery)))

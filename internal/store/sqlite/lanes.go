@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -26,12 +27,12 @@ func (s *reader) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {
 		return nil, ctx.Err()
 	}
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (lanes []grapnel.Lane, err error) {
-		target, err := integer(r.Query(targetQuery).Text(q.Endpoint))
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (lanes []grapnel.Lane, err error) {
+		target, err := rows.Integer(r.Query(targetQuery).Text(q.Endpoint))
 		if err != nil || target == 0 {
 			return nil, err
 		}
-		heads, err := integers(r.Query(stuckQuery).Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
+		heads, err := rows.Integers(r.Query(stuckQuery).Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
 		if err != nil {
 			return nil, err
 		}
@@ -55,6 +56,6 @@ func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
 	if d == nil {
 		return grapnel.Lane{}, cmp.Or(err, codec.ErrMangled)
 	}
-	behind, err := integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
+	behind, err := rows.Integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
 	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -15,9 +16,9 @@ import (
 func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
 	return grapnel.Lease{
 		Token: q.String(0), Queue: queue, Consumer: q.String(2), Delivery: q.Integer(3), Event: q.Integer(4), Number: int(q.Integer(5)) + 1,
-		Trigger: readWord(q, 6, codec.Triggers), Scheduled: codec.Moment(q.Integer(7)), GrantedAt: codec.Moment(q.Integer(8)),
+		Trigger: rows.ReadWord(q, 6, codec.Triggers), Scheduled: codec.Moment(q.Integer(7)), GrantedAt: codec.Moment(q.Integer(8)),
 		Until:     codec.Moment(q.Integer(9)),
-		CreatedAt: codec.Moment(q.Integer(10)), Anchor: readTime(q, 11),
+		CreatedAt: codec.Moment(q.Integer(10)), Anchor: rows.ReadTime(q, 11),
 	}
 }
 
@@ -170,7 +171,7 @@ func (o *extending) grows() bool { return false }
 func (o *extending) apply(t *tx) error {
 	o.done = grapnel.Lease{}
 	over := decide.ErrLeaseOver()
-	l, err := first(t.q.lease.Text(o.token), over, func(q *sqlite3.Stmt) (l grapnel.Lease, err error) {
+	l, err := rows.First(t.q.lease.Text(o.token), over, func(q *sqlite3.Stmt) (l grapnel.Lease, err error) {
 		if l = readLease(q, ""); !l.Until.After(o.now) {
 			return l, over
 		}
@@ -187,8 +188,8 @@ func (o *extending) apply(t *tx) error {
 
 // Lease finds a lease by its token.
 func (s *reader) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
-		return first(r.Query(leaseOfQuery).Text(token), store.ErrNotFound("lease"), func(q *sqlite3.Stmt) (grapnel.Lease, error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
+		return rows.First(r.Query(leaseOfQuery).Text(token), store.ErrNotFound("lease"), func(q *sqlite3.Stmt) (grapnel.Lease, error) {
 			return readLease(q, q.String(12)), nil
 		})
 	})
@@ -196,8 +197,8 @@ func (s *reader) Lease(ctx context.Context, token string) (grapnel.Lease, error)
 
 // LeaseList returns leases in the order of their ends.
 func (s *reader) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.Lease, error) {
-		target, err := integer(r.Query(targetQuery).Text(queue))
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.Lease, error) {
+		target, err := rows.Integer(r.Query(targetQuery).Text(queue))
 		if err != nil || target == 0 || limit <= 0 {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -90,11 +91,11 @@ func (l *lister) deliveries(events window) (window, error) {
 	if events == everything(0) {
 		return all, nil
 	}
-	first, err := integer(l.r.Query(firstDeliveryQuery).Int(events.from))
+	first, err := rows.Integer(l.r.Query(firstDeliveryQuery).Int(events.from))
 	if err != nil {
 		return all, err
 	}
-	below, err := integer(l.r.Query(lastDeliveryQuery).Int(events.below))
+	below, err := rows.Integer(l.r.Query(lastDeliveryQuery).Int(events.below))
 	return all.and(window{first, below}), err
 }
 
@@ -104,7 +105,7 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 		for {
 			event, err := events.peek()
 			if at := (gaveUp{}); errors.As(err, &at) {
-				first, err := integer(l.r.Query(firstDeliveryQuery).Int(at.at))
+				first, err := rows.Integer(l.r.Query(firstDeliveryQuery).Int(at.at))
 				if err != nil || first == 0 {
 					first = in.below
 				}
@@ -127,7 +128,7 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 
 // createdBy is the range of the deliveries created by an event's acceptance.
 func createdBy(r *sqlite3.Conn, event int64) (window, error) {
-	return first(r.Query(madeByQuery).Int(event), nil, func(q *sqlite3.Stmt) (window, error) {
+	return rows.First(r.Query(madeByQuery).Int(event), nil, func(q *sqlite3.Stmt) (window, error) {
 		return window{q.Integer(0), q.Integer(0) + q.Integer(1)}, nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // lateQuery begins behind the heads that are due already, of which there may be many after an
@@ -49,7 +50,7 @@ func (o *makingDue) grows() bool { return false }
 
 func (o *makingDue) apply(t *tx) error {
 	o.done.n, o.done.last, o.done.more = 0, o.after, false
-	target, err := integer(t.conn.Query(targetQuery).Text(o.endpoint))
+	target, err := rows.Integer(t.conn.Query(targetQuery).Text(o.endpoint))
 	if err != nil || target == 0 {
 		return err
 	}

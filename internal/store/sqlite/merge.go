@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,15 +25,15 @@ func (s *keeper) mergeDays(ctx context.Context, now time.Time) error {
 		var accounts []accountOf // those whose latest hour has to be merged
 		some := false
 		err := s.read(ctx, func(r *sqlite3.Conn) (err error) {
-			hours, err := integer(r.Query(anyOldHourQuery).Int(below))
+			hours, err := rows.Integer(r.Query(anyOldHourQuery).Int(below))
 			if err != nil {
 				return err
 			}
-			types, err := integer(r.Query(anyOldTypeQuery).Int(below))
+			types, err := rows.Integer(r.Query(anyOldTypeQuery).Int(below))
 			if err != nil {
 				return err
 			}
-			accounts, err = each(r.Query(oldAccountsQuery).Int(below).Int(int64(s.bounds.Merged)), func(q *sqlite3.Stmt) (accountOf, error) {
+			accounts, err = rows.Each(r.Query(oldAccountsQuery).Int(below).Int(int64(s.bounds.Merged)), func(q *sqlite3.Stmt) (accountOf, error) {
 				return accountOf{q.Integer(0), q.Integer(1)}, nil
 			})
 			some = hours == 1 || types == 1 || len(accounts) > 0
@@ -86,7 +87,7 @@ func mergeDays(t *tx, accounts []accountOf, below int64, most int) error {
 // removes the row.
 func mergeRows(most int, next func() *sqlite3.Stmt, merge func(*sqlite3.Stmt, *grapnel.Totals) error) error {
 	for range most {
-		found, err := first(next(), nil, func(q *sqlite3.Stmt) (bool, error) {
+		found, err := rows.First(next(), nil, func(q *sqlite3.Stmt) (bool, error) {
 			sum, err := codec.DecodeTotals(q.Bytes(3))
 			if err == nil {
 				err = merge(q, &sum)
@@ -106,11 +107,11 @@ func addTypeDay(t *tx, of typeOf, sum *grapnel.Totals) error {
 	day := codec.Midnight(of.hour)
 	if of.name != "" {
 		q := t.q.typeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)
-		there, err := first(q, nil, func(*sqlite3.Stmt) (bool, error) { return true, nil })
+		there, err := rows.First(q, nil, func(*sqlite3.Stmt) (bool, error) { return true, nil })
 		if err != nil {
 			return err
 		}
-		told, err := lookUp(t.q.typesTold.Int(1).Int(day).Int(of.tenant))
+		told, err := rows.LookUp(t.q.typesTold.Int(1).Int(day).Int(of.tenant))
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/grapnelhq/grapnel/internal/store/schema"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/lock"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -35,7 +36,7 @@ func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	if err != nil {
 		return before, err
 	}
-	held, err := lockBoth(file)
+	held, err := lock.Both(file)
 	if err != nil {
 		return before, err
 	}

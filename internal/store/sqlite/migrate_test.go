@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -115,7 +116,7 @@ func TestMigrationsCommitTogether(t *testing.T) {
 		steps[fmt.Sprintf("migrations/%04d_step.sql", len(steps)+1)] = &fstest.MapFile{Data: []byte(sql)}
 	}
 	content := func(conn *sqlite3.Conn) string {
-		text, err := lookUpText(conn.Query(`SELECT (SELECT group_concat(sql, ';') FROM sqlite_schema) || (SELECT group_concat(i, ',') FROM a) ||
+		text, err := rows.LookUpText(conn.Query(`SELECT (SELECT group_concat(sql, ';') FROM sqlite_schema) || (SELECT group_concat(i, ',') FROM a) ||
 			(SELECT group_concat(name, ',') FROM grapnel_schema)`))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,9 @@
 package sqlite
 
-import "github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+import (
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
 
 func (t *tx) tenant(name string) (int64, error) {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(name) }
@@ -14,7 +17,7 @@ func (t *tx) kind(k kind) (int64, error) {
 
 // cameIn records the block of events in which a source occurs.
 func (t *tx) cameIn(source string, seq int64) error {
-	block := seq >> blockBits
+	block := seq >> rows.BlockBits
 	if last, noted := t.names.blocks[source]; source == "" || noted && last == block {
 		return nil
 	}
@@ -29,7 +32,7 @@ func (t *tx) target(endpoint string) (int64, error) {
 
 // endpoint is the id behind a target's number.
 func (t *tx) endpoint(target int64) (string, error) {
-	return cached(t.names.ids, t.bounds.Names, target, func() (string, error) { return lookUpText(t.q.targetID.Int(target)) })
+	return cached(t.names.ids, t.bounds.Names, target, func() (string, error) { return rows.LookUpText(t.q.targetID.Int(target)) })
 }
 
 // numbered returns the number of a name: that in the cache, or that in the table, to which give, an
@@ -37,9 +40,9 @@ func (t *tx) endpoint(target int64) (string, error) {
 func numbered[K comparable](t *tx, known map[K]int64, name K, look, give *sqlite3.Stmt,
 	bind func(*sqlite3.Stmt) *sqlite3.Stmt) (int64, error) {
 	return cached(known, t.bounds.Names, name, func() (int64, error) {
-		n, err := integer(bind(look))
+		n, err := rows.Integer(bind(look))
 		if err == nil && n == 0 {
-			n, err = lookUp(bind(give))
+			n, err = rows.LookUp(bind(give))
 		}
 		return n, err
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -35,7 +36,7 @@ func (l *lister) fits(outcome int64) bool {
 	q := &l.query
 	return q.Answered(int(outcome>>8)) &&
 		(q.Class == "" || is(codec.Classes, q.Class, outcome>>3&otherClass, otherClass)) &&
-		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
+		(q.ReasonCode == "" || is(rows.ReasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
 }
 
 // is says whether an index in a list may stand for a word.
@@ -54,7 +55,7 @@ func (l *lister) waitingFits() string {
 	if n, known := codec.Classes.Place(q.Class); known && q.Class != "" {
 		fmt.Fprintf(&where, " AND outcome >> 3 & 31 = %d", n)
 	}
-	if n, known := reasonCodes.Place(q.ReasonCode); known && q.ReasonCode != "" {
+	if n, known := rows.ReasonCodes.Place(q.ReasonCode); known && q.ReasonCode != "" {
 		fmt.Fprintf(&where, " AND code = %d", n)
 	}
 	return where.String()
@@ -64,7 +65,7 @@ func (l *lister) waitingFits() string {
 func (l *lister) outcomes(query string, values ...int64) (found []int64, err error) {
 	for last := int64(-1); ; {
 		var there bool
-		if last, there, err = next(l.r.Query(query).Ints(values...).Int(last)); !there {
+		if last, there, err = rows.Next(l.r.Query(query).Ints(values...).Int(last)); !there {
 			return found, err
 		}
 		if l.fits(last) {
@@ -117,7 +118,7 @@ func (l *lister) delivered(targets []int64, in window) (*stream, error) {
 func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
 	for _, outcome := range outcomes {
 		if len(targets) == 0 {
-			with, err := integers(l.r.Query(targetsOfOutcomeQuery).Int(outcome).Int(int64(l.bounds.Wanted) + 1))
+			with, err := rows.Integers(l.r.Query(targetsOfOutcomeQuery).Int(outcome).Int(int64(l.bounds.Wanted) + 1))
 			if err != nil {
 				return nil, false, err
 			}
@@ -126,7 +127,7 @@ func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, a
 			}
 		}
 		for _, target := range targets {
-			there, err := integer(l.r.Query(outcomeAtTargetQuery).Int(outcome).Int(target))
+			there, err := rows.Integer(l.r.Query(outcomeAtTargetQuery).Int(outcome).Int(target))
 			if err != nil {
 				return nil, false, err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -74,11 +75,11 @@ func (f *searcher) learn(r *sqlite3.Conn) (err error) {
 // number; false: no block is left.
 func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 	q := r.Query(nextEventQuery)
-	found, err := q.Int(block << blockBits).Row()
+	found, err := q.Int(block << rows.BlockBits).Row()
 	if !found {
 		return block, false, err
 	}
-	block = q.Integer(0) >> blockBits
+	block = q.Integer(0) >> rows.BlockBits
 	oldest := q.Integer(1) - f.slack.Microseconds()
 	if q.Integer(1) > codec.Micros(f.keep.Now) {
 		oldest = -1 << 62 // of a clock that was ahead: it says nothing about the events behind
@@ -112,7 +113,7 @@ func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64,
 
 // event examines one event.
 func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
-	e, err := first(r.Query(oldEventQuery).Int(seq).Int(before), nil, func(q *sqlite3.Stmt) (oldEvent, error) {
+	e, err := rows.First(r.Query(oldEventQuery).Int(seq).Int(before), nil, func(q *sqlite3.Stmt) (oldEvent, error) {
 		return oldEvent{seq: seq, first: q.Integer(0), made: q.Integer(1), key: q.String(2)}, nil
 	})
 	if e.seq == 0 {
@@ -158,7 +159,7 @@ const (
 )
 
 func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
-	is, err := first(r.Query(overQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (state, error) {
+	is, err := rows.First(r.Query(overQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (state, error) {
 		if q.Integer(0) < before {
 			return stateOld, nil
 		}
@@ -167,7 +168,7 @@ func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
 	if is != stateGone || err != nil {
 		return is, err
 	}
-	waits, err := integer(r.Query(waitsQuery).Int(delivery))
+	waits, err := rows.Integer(r.Query(waitsQuery).Int(delivery))
 	if waits == 1 {
 		is = stateStays
 	}

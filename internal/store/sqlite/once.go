@@ -7,12 +7,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // live reads the answer that a key has at a time, or returns nil.
 func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
-	return first(q.Text(key).Int(codec.Micros(now)), nil, func(q *sqlite3.Stmt) (*store.Answer, error) {
+	return rows.First(q.Text(key).Int(codec.Micros(now)), nil, func(q *sqlite3.Stmt) (*store.Answer, error) {
 		a := &store.Answer{Status: int(q.Integer(1)), Body: q.Bytes(2)}
 		copy(a.Fingerprint[:], q.Bytes(0))
 		return a, nil
@@ -45,7 +46,7 @@ func remember(t *tx, once *store.Once, done any) (store.Answer, error) {
 
 // Recall returns the stored answer of a key.
 func (s *reader) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
 }
 
 // Remember calls Answer with nil.

@@ -14,13 +14,14 @@ import (
 	"testing/fstest"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 func TestCommitsAreSynced(t *testing.T) {
 	s, path := openNew(t)
 	for name, conn := range map[string]*sqlite3.Conn{"writer": s.writer.tx.conn, "checkpoints": s.checkpoints.conn} {
-		if level, err := one(conn, "PRAGMA synchronous"); err != nil || level != 2 {
+		if level, err := rows.One(conn, "PRAGMA synchronous"); err != nil || level != 2 {
 			t.Errorf("%s: synchronous is %d: %v", name, level, err)
 		}
 		if err := verify(conn); err != nil {
@@ -174,7 +175,7 @@ func TestSchemaGoesForward(t *testing.T) {
 	if err := migrate(conn, steps, anySchema); err == nil {
 		t.Fatal("a step that fails was taken")
 	}
-	if n, err := one(conn, "SELECT count(*) FROM sqlite_schema WHERE name <> 'grapnel_schema'"); err != nil || n != 1 {
+	if n, err := rows.One(conn, "SELECT count(*) FROM sqlite_schema WHERE name <> 'grapnel_schema'"); err != nil || n != 1 {
 		t.Errorf("a part of a step is there: %d tables, %v", n, err)
 	}
 	steps["migrations/0002_b.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i)")}

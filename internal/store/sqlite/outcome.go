@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // An outcome packs a delivery's result into one number: the status code of its last attempt, 5 bits
@@ -23,7 +24,7 @@ func outcomeOf(last grapnel.Last) int64 {
 
 // withReason is the outcome of a finished delivery.
 func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
-	code, known := reasonCodes.Place(reason)
+	code, known := rows.ReasonCodes.Place(reason)
 	if !known {
 		code = otherReason
 	}

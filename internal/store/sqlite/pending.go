@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -15,9 +16,9 @@ func (t *tx) place(delivery int64) (*place, error) {
 
 // readPlace reads the pending delivery that a query finds, or returns nil.
 func (t *tx) readPlace(q *sqlite3.Stmt) (*place, error) {
-	return first(q, nil, func(q *sqlite3.Stmt) (d *place, err error) {
+	return rows.First(q, nil, func(q *sqlite3.Stmt) (d *place, err error) {
 		d = new(place)
-		pendingRead.read(q, d)
+		pendingRead.Read(q, d)
 		d.Endpoint, err = t.endpoint(d.target)
 		return d, err
 	})
@@ -35,9 +36,9 @@ func (t *tx) find(delivery int64) (*ended, error) {
 
 // over reads a finished delivery, or returns nil.
 func (t *tx) over(delivery int64) (*ended, error) {
-	return first(t.q.finished.Int(delivery), nil, func(q *sqlite3.Stmt) (f *ended, err error) {
+	return rows.First(t.q.finished.Int(delivery), nil, func(q *sqlite3.Stmt) (f *ended, err error) {
 		f = &ended{place: place{Pending: decide.Pending{Seq: delivery}}}
-		finishedRead.read(q, f)
+		finishedRead.Read(q, f)
 		f.Endpoint, err = t.endpoint(f.target)
 		return f, err
 	})
@@ -48,10 +49,10 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 	if l := t.pending.lanes[of]; l != nil {
 		return l, nil
 	}
-	last, err := integer(t.q.lane.Int(of.target).Text(of.key))
+	last, err := rows.Integer(t.q.lane.Int(of.target).Text(of.key))
 	stored := last != 0 // a row of lane has a position
 	if !stored && err == nil {
-		last, err = integer(t.q.lane.Int(of.target).Text(forgotten))
+		last, err = rows.Integer(t.q.lane.Int(of.target).Text(forgotten))
 	}
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func forgetLane(t *tx, of laneOf, position int64, long bool) error {
 	if position == 0 {
 		return nil
 	}
-	last, err := integer(t.q.dropLane.Int(of.target).Text(of.key).Int(position).Bool(long))
+	last, err := rows.Integer(t.q.dropLane.Int(of.target).Text(of.key).Int(position).Bool(long))
 	if last == 0 || err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -28,54 +29,54 @@ type ended struct {
 }
 
 var (
-	pendingColumns = columns[place]{
-		number("seq", adds|reads, func(d *place) *int64 { return &d.Seq }),
-		number("target", adds|reads, func(d *place) *int64 { return &d.target }),
-		number("event", adds|reads, func(d *place) *int64 { return &d.Event }),
-		number("tenant", adds|reads, func(d *place) *int64 { return &d.tenant }),
-		truth("head", adds|reads|leads, func(d *place) *bool { return &d.Head }),
-		truth("blocked", adds|reads|plans|leads, func(d *place) *bool { return &d.Blocked }),
-		moment("due", adds|reads|plans|leads, func(d *place) *int64 { return &d.Due }),
-		moment("anchor", adds|reads|plans|leads, func(d *place) *int64 { return &d.Anchor }),
-		number("position", adds|reads, func(d *place) *int64 { return &d.Position }),
-		number("attempts", adds|reads|plans|marks, func(d *place) *int { return &d.Attempts }),
-		number("created", adds|reads, func(d *place) *int64 { return &d.Created }),
-		number("replay_of", adds|reads, func(d *place) *int64 { return &d.ReplayOf }),
-		word(`"trigger"`, adds|reads|plans|marks, codec.Triggers, func(d *place) *grapnel.Trigger { return &d.Trigger }),
-		word("code", adds|plans|marks, reasonCodes, func(d *place) *grapnel.ReasonCode { return &d.Code }),
-		textual("reason", plans|marks, func(d *place) *string { return &d.Reason }),
-		label("lane", adds|reads, func(d *place) *string { return &d.Key }),
-		moment("wide", reads|plans, func(d *place) *int64 { return &d.Wide }),
-		number("outcome", reads|plans|marks, func(d *place) *int64 { return &d.outcome }),
-		label("token", reads|plans, func(d *place) *string { return &d.Token }),
-		label("consumer", reads, func(d *place) *string { return &d.consumer }),
-		number("kind", adds|reads, func(d *place) *int64 { return &d.kind }),
+	pendingColumns = rows.Columns[place]{
+		rows.Number("seq", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.Seq }),
+		rows.Number("target", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.target }),
+		rows.Number("event", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.Event }),
+		rows.Number("tenant", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.tenant }),
+		rows.Truth("head", rows.Adds|rows.Reads|rows.Leads, func(d *place) *bool { return &d.Head }),
+		rows.Truth("blocked", rows.Adds|rows.Reads|rows.Plans|rows.Leads, func(d *place) *bool { return &d.Blocked }),
+		rows.Moment("due", rows.Adds|rows.Reads|rows.Plans|rows.Leads, func(d *place) *int64 { return &d.Due }),
+		rows.Moment("anchor", rows.Adds|rows.Reads|rows.Plans|rows.Leads, func(d *place) *int64 { return &d.Anchor }),
+		rows.Number("position", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.Position }),
+		rows.Number("attempts", rows.Adds|rows.Reads|rows.Plans|rows.Marks, func(d *place) *int { return &d.Attempts }),
+		rows.Number("created", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.Created }),
+		rows.Number("replay_of", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.ReplayOf }),
+		rows.Word(`"trigger"`, rows.Adds|rows.Reads|rows.Plans|rows.Marks, codec.Triggers, func(d *place) *grapnel.Trigger { return &d.Trigger }),
+		rows.Word("code", rows.Adds|rows.Plans|rows.Marks, rows.ReasonCodes, func(d *place) *grapnel.ReasonCode { return &d.Code }),
+		rows.Textual("reason", rows.Plans|rows.Marks, func(d *place) *string { return &d.Reason }),
+		rows.Label("lane", rows.Adds|rows.Reads, func(d *place) *string { return &d.Key }),
+		rows.Moment("wide", rows.Reads|rows.Plans, func(d *place) *int64 { return &d.Wide }),
+		rows.Number("outcome", rows.Reads|rows.Plans|rows.Marks, func(d *place) *int64 { return &d.outcome }),
+		rows.Label("token", rows.Reads|rows.Plans, func(d *place) *string { return &d.Token }),
+		rows.Label("consumer", rows.Reads, func(d *place) *string { return &d.consumer }),
+		rows.Number("kind", rows.Adds|rows.Reads, func(d *place) *int64 { return &d.kind }),
 	}
-	finishedColumns = columns[ended]{
-		number("seq", adds, func(f *ended) *int64 { return &f.Seq }),
-		number("target", adds|reads, func(f *ended) *int64 { return &f.target }),
-		number("event", adds|reads, func(f *ended) *int64 { return &f.Event }),
-		number("tenant", adds, func(f *ended) *int64 { return &f.tenant }),
-		word("status", adds|reads, statuses, func(f *ended) *grapnel.Status { return &f.status }),
-		number("position", adds|reads, func(f *ended) *int64 { return &f.Position }),
-		number("attempts", adds, func(f *ended) *int { return &f.Attempts }),
-		number("created", adds|reads, func(f *ended) *int64 { return &f.Created }),
-		number("finished", adds, func(f *ended) *int64 { return &f.at }),
-		number("replay_of", adds|reads, func(f *ended) *int64 { return &f.ReplayOf }),
-		word("code", adds, reasonCodes, func(f *ended) *grapnel.ReasonCode { return &f.Code }),
-		textual("reason", adds, func(f *ended) *string { return &f.Reason }),
-		{name: "last", uses: adds, bind: func(s *sqlite3.Stmt, f *ended) {
+	finishedColumns = rows.Columns[ended]{
+		rows.Number("seq", rows.Adds, func(f *ended) *int64 { return &f.Seq }),
+		rows.Number("target", rows.Adds|rows.Reads, func(f *ended) *int64 { return &f.target }),
+		rows.Number("event", rows.Adds|rows.Reads, func(f *ended) *int64 { return &f.Event }),
+		rows.Number("tenant", rows.Adds, func(f *ended) *int64 { return &f.tenant }),
+		rows.Word("status", rows.Adds|rows.Reads, rows.Statuses, func(f *ended) *grapnel.Status { return &f.status }),
+		rows.Number("position", rows.Adds|rows.Reads, func(f *ended) *int64 { return &f.Position }),
+		rows.Number("attempts", rows.Adds, func(f *ended) *int { return &f.Attempts }),
+		rows.Number("created", rows.Adds|rows.Reads, func(f *ended) *int64 { return &f.Created }),
+		rows.Number("finished", rows.Adds, func(f *ended) *int64 { return &f.at }),
+		rows.Number("replay_of", rows.Adds|rows.Reads, func(f *ended) *int64 { return &f.ReplayOf }),
+		rows.Word("code", rows.Adds, rows.ReasonCodes, func(f *ended) *grapnel.ReasonCode { return &f.Code }),
+		rows.Textual("reason", rows.Adds, func(f *ended) *string { return &f.Reason }),
+		{Name: "last", Uses: rows.Adds, Bind: func(s *sqlite3.Stmt, f *ended) {
 			if f.ending == 0 {
 				s.Blob(f.last)
 				return
 			}
 			s.Int(f.ending)
 		}},
-		number("outcome", adds, func(f *ended) *int64 { return &f.outcome }),
+		rows.Number("outcome", rows.Adds, func(f *ended) *int64 { return &f.outcome }),
 	}
 
-	pendingAdded, pendingRead = pendingColumns.of(adds), pendingColumns.of(reads)
-	planned, marked, led      = pendingColumns.of(plans), pendingColumns.of(marks), pendingColumns.of(leads)
-	finishedAdded             = finishedColumns.of(adds)
-	finishedRead              = finishedColumns.of(reads)
+	pendingAdded, pendingRead = pendingColumns.Of(rows.Adds), pendingColumns.Of(rows.Reads)
+	planned, marked, led      = pendingColumns.Of(rows.Plans), pendingColumns.Of(rows.Marks), pendingColumns.Of(rows.Leads)
+	finishedAdded             = finishedColumns.Of(rows.Adds)
+	finishedRead              = finishedColumns.Of(rows.Reads)
 )

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -59,7 +60,7 @@ func setAside(q store.AsideQuery) string {
 // merged is the plan of a list that is merged from one part for each reason.
 func merged(part string) []string {
 	steps := []string{part}
-	for range asides[2:] {
+	for range rows.Asides[2:] {
 		steps = append(append([]string{"MERGE (UNION ALL)", "LEFT"}, steps...), "RIGHT", part)
 	}
 	return steps

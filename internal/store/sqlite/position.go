@@ -1,6 +1,9 @@
 package sqlite
 
-import "github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+import (
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
 
 // position is the row of the table journal.
 type position struct {
@@ -23,7 +26,7 @@ func narrowed(n int64) uint64 { return uint64(n &^ widened) }
 
 func readPosition(conn *sqlite3.Conn) (p position, err error) {
 	q := conn.Query(journalQuery)
-	err = single(q, func() {
+	err = rows.Single(q, func() {
 		p = position{key: uint64(q.Integer(0)), number: narrowed(q.Integer(1)), needed: q.Integer(2) == 1, data: q.Integer(3) == 1,
 			generation: uint64(q.Integer(4)), frame: narrowed(q.Integer(5)), alone: narrowed(q.Integer(6)), until: int64(narrowed(q.Integer(7)))}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -112,7 +113,7 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 		target, status, ending, position, took := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4), q.Integer(5)
 		t.tallies[tally{target, q.Integer(1), status}]--
 		q.Reset()
-		if status == statusFailed {
+		if status == rows.StatusFailed {
 			if err := t.conn.Query(dropLetterQuery).Int(target).Int(number).Run(); err != nil {
 				return removed, err
 			}
@@ -125,7 +126,7 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 		}
 	}
 	end := e.first + e.made
-	left, err := integer(t.q.anyDelivery.Int(e.first).Int(end).Int(e.first).Int(end).Int(e.seq))
+	left, err := rows.Integer(t.q.anyDelivery.Int(e.first).Int(end).Int(e.first).Int(end).Int(e.seq))
 	if left == 1 || err != nil {
 		return removed, err
 	}
@@ -141,5 +142,5 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 // Imbalance compares counts that are maintained in different ways: created deliveries are counted
 // up only, pending and finished ones up and down.
 func (s *reader) Imbalance(ctx context.Context) (int64, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return one(r, imbalanceQuery) })
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return rows.One(r, imbalanceQuery) })
 }

@@ -162,8 +162,8 @@ func purgedBytesAreGone(t *testing.T, b Bounds) {
 	endings := func() (all, orphans int) {
 		t.Helper()
 		if err := s.read(t.Context(), func(r *sqlite3.Conn) error {
-			all = len(rows(t, r, "SELECT number FROM ending"))
-			orphans = len(rows(t, r, "SELECT number FROM ending WHERE number NOT IN (SELECT last FROM finished WHERE typeof(last) = 'integer')"))
+			all = len(allRows(t, r, "SELECT number FROM ending"))
+			orphans = len(allRows(t, r, "SELECT number FROM ending WHERE number NOT IN (SELECT last FROM finished WHERE typeof(last) = 'integer')"))
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func integrity(t *testing.T, path string) []string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	return rows(t, conn, "PRAGMA integrity_check")
+	return allRows(t, conn, "PRAGMA integrity_check")
 }
 
 // stocked flushes a store with n finished deliveries, one per second, atOnce in a transaction.

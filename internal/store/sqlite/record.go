@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -167,7 +168,7 @@ func changeLate(t *tx, c *store.Change) (store.Changed, error) {
 	if done.Foreign || f.Position == 0 {
 		return done, nil
 	}
-	lane, err := first(t.q.eventKey.Int(f.Event), nil, readText)
+	lane, err := rows.First(t.q.eventKey.Int(f.Event), nil, rows.ReadText)
 	if lane == "" || err != nil {
 		return done, err
 	}
@@ -234,8 +235,8 @@ func storeStanding(t *tx, s *store.Standing, body []byte) error {
 
 // Standings are sorted by endpoint.
 func (s *reader) Standings(ctx context.Context) ([]store.Standing, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Standing, error) {
-		return each(r.Query(standingsQuery), func(q *sqlite3.Stmt) (one store.Standing, err error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Standing, error) {
+		return rows.Each(r.Query(standingsQuery), func(q *sqlite3.Stmt) (one store.Standing, err error) {
 			one.Endpoint, one.Number = q.String(0), q.Integer(1)
 			one.Standing, err = codec.DecodeStanding(0, q.Bytes(2))
 			return one, err

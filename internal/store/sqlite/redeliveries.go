@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -59,7 +60,7 @@ func advance(t *tx, step *store.ReplayStep) ([]store.Redelivered, error) {
 			return nil, err
 		}
 		err = t.q.addItem.Int(done[i].Delivery).Int(r.Number).Int(of.Seq).Int(of.Created).
-			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
+			Int(codec.Micros(done[i].CreatedAt)).Int(rows.StatusPending).Run()
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func advance(t *tx, step *store.ReplayStep) ([]store.Redelivered, error) {
 
 // overtaken says whether an original was redelivered or discarded since its replay chose it.
 func overtaken(t *tx, item *store.Redelivery) (bool, error) {
-	return first(t.q.markOf.Int(item.Of), nil, func(q *sqlite3.Stmt) (bool, error) {
+	return rows.First(t.q.markOf.Int(item.Of), nil, func(q *sqlite3.Stmt) (bool, error) {
 		return item.Overtaken(q.Integer(0), q.Integer(1) != 0), nil
 	})
 }
@@ -111,7 +112,7 @@ func redeliver(t *tx, of *origin, trigger grapnel.Trigger, ordered bool, delay t
 	if d.Head {
 		done.Head = d.head()
 	}
-	return done, t.q.markReplayed.Int(of.Seq).Int(d.Created).Text(by).Int(d.Seq).Int(statusPending).Run()
+	return done, t.q.markReplayed.Int(of.Seq).Int(d.Created).Text(by).Int(d.Seq).Int(rows.StatusPending).Run()
 }
 
 // origin is a delivery to redeliver, with the tenant and the key of its event.
@@ -126,7 +127,7 @@ func originOf(t *tx, delivery int64) (*origin, error) {
 	if f == nil {
 		return nil, err
 	}
-	return first(t.q.eventOf.Int(f.Event), nil, func(q *sqlite3.Stmt) (*origin, error) {
+	return rows.First(t.q.eventOf.Int(f.Event), nil, func(q *sqlite3.Stmt) (*origin, error) {
 		f.kind = q.Integer(2)
 		return &origin{f, q.String(0), q.String(1)}, nil
 	})

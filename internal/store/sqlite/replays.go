@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,7 +25,7 @@ func readReplay(q *sqlite3.Stmt) (*decide.StoredReplay, error) {
 
 // findReplay returns the replay that a statement with the replayQuery finds, or nil.
 func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
-	return first(q.Text(id), nil, readReplay)
+	return rows.First(q.Text(id), nil, readReplay)
 }
 
 // PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:
@@ -52,7 +53,7 @@ func putReplay(t *tx, scope store.Scope, r grapnel.Replay) (revision int64, err 
 		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.Number).Run()
 	}
 	insert := t.q.addReplay.Text(r.ID).Text(r.Tenant).Text(r.Endpoint).Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body)
-	number, err := lookUp(insert)
+	number, err := rows.LookUp(insert)
 	if err != nil {
 		return 0, err
 	}
@@ -61,7 +62,7 @@ func putReplay(t *tx, scope store.Scope, r grapnel.Replay) (revision int64, err 
 
 // Replay returns one.
 func (s *reader) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	kept, err := reading(ctx, s.read, func(r *sqlite3.Conn) (*decide.StoredReplay, error) { return scopedReplay(r, scope, id) })
+	kept, err := rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (*decide.StoredReplay, error) { return scopedReplay(r, scope, id) })
 	if err != nil {
 		return grapnel.Replay{}, err
 	}
@@ -88,14 +89,14 @@ func (s *reader) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) 
 
 // ReplayList returns at most Limit replays; no limit is none.
 func (s *reader) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
-	return reading(ctx, s.readReplays, func(r *sqlite3.Conn) ([]grapnel.Replay, error) {
+	return rows.Reading(ctx, s.readReplays, func(r *sqlite3.Conn) ([]grapnel.Replay, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil, nil
 		}
 		sql, values := replaysQuery(q)
 		replays := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		return each(replays, func(q *sqlite3.Stmt) (grapnel.Replay, error) {
+		return rows.Each(replays, func(q *sqlite3.Stmt) (grapnel.Replay, error) {
 			one, err := readReplay(q)
 			if err != nil {
 				return grapnel.Replay{}, err
@@ -107,28 +108,28 @@ func (s *reader) ReplayList(ctx context.Context, scope store.Scope, q store.Repl
 
 // replaysQuery is the SQL of a list with the values of its filters; the last value is the limit.
 func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
-	var f filters
+	var f rows.Filters
 	if q.Active {
-		f.all = append(f.all, "r.active = 1")
+		f.All = append(f.All, "r.active = 1")
 	}
-	f.equal("r.endpoint", q.Endpoint)
-	f.equal("r.tenant", q.Tenant)
-	f.add("r.id < ?", q.Before)
-	return "SELECT " + replayColumns + f.where() + " ORDER BY r.id DESC LIMIT ?", f.values
+	f.Equal("r.endpoint", q.Endpoint)
+	f.Equal("r.tenant", q.Tenant)
+	f.Add("r.id < ?", q.Before)
+	return "SELECT " + replayColumns + f.Where() + " ORDER BY r.id DESC LIMIT ?", f.Values
 }
 
 // ReplayItems returns at most limit; no limit is none.
 func (s *reader) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
 	limit int) ([]grapnel.ReplayItem, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.ReplayItem, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.ReplayItem, error) {
 		of, err := scopedReplay(r, scope, id)
 		if err != nil {
 			return nil, err
 		}
 		q := r.Query(replayItemsQuery).Int(of.Number).Int(after).Int(int64(max(limit, 0)))
-		return each(q, func(q *sqlite3.Stmt) (grapnel.ReplayItem, error) {
+		return rows.Each(q, func(q *sqlite3.Stmt) (grapnel.ReplayItem, error) {
 			return grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
-				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)}, nil
+				MadeAt: codec.Moment(q.Integer(3)), Status: rows.ReadWord(q, 4, rows.Statuses)}, nil
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/grapnelhq/grapnel/internal/store/schema"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -45,18 +46,18 @@ const (
 // stepsTaken are the steps that a database has taken. An unreleased build stored no list of them in
 // its databases; then the first step is one that no program knows.
 func stepsTaken(conn *sqlite3.Conn) ([]schema.Taken, error) {
-	listed, err := one(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'grapnel_schema'")
+	listed, err := rows.One(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'grapnel_schema'")
 	if err != nil {
 		return nil, err
 	}
 	if listed == 0 {
-		owner, err := one(conn, "PRAGMA application_id")
+		owner, err := rows.One(conn, "PRAGMA application_id")
 		if owner == applicationID {
 			return []schema.Taken{{Number: 1}}, err
 		}
 		return nil, err
 	}
-	return each(conn.Query(takenQuery), func(q *sqlite3.Stmt) (schema.Taken, error) {
+	return rows.Each(conn.Query(takenQuery), func(q *sqlite3.Stmt) (schema.Taken, error) {
 		return schema.Taken{Number: int(q.Integer(0)), Name: q.String(1), Sum: q.String(2)}, nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -44,12 +45,12 @@ func changedPages(log string) ([]int64, error) {
 
 // scrubPages flushes the unused parts of some pages with zeros.
 func scrubPages(t *tx, numbers []int64) error {
-	pages, err := one(t.conn, pagesQuery)
+	pages, err := rows.One(t.conn, pagesQuery)
 	if err != nil {
 		return err
 	}
 	for _, number := range numbers {
-		page, err := first(t.q.readPage.Int(number), nil, func(q *sqlite3.Stmt) ([]byte, error) { return q.Bytes(0), nil })
+		page, err := rows.First(t.q.readPage.Int(number), nil, func(q *sqlite3.Stmt) ([]byte, error) { return q.Bytes(0), nil })
 		if err != nil {
 			return err
 		}
@@ -161,8 +162,8 @@ func (s *keeper) scrubPurged(ctx context.Context) error {
 // full disk Store.snapshot may use that of the writer, which would wait for itself then.
 func (s *keeper) pinned(ctx context.Context, do func() error) error {
 	return s.readFlushed(ctx, func(r *sqlite3.Conn) error {
-		return together(r, func(r *sqlite3.Conn) error {
-			if _, err := one(r, imbalanceQuery); err != nil {
+		return rows.Together(r, func(r *sqlite3.Conn) error {
+			if _, err := rows.One(r, imbalanceQuery); err != nil {
 				return err
 			}
 			return do()

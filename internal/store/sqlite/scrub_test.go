@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // overflow is an overflow page with the number of its next page and data chosen by a publisher. To
@@ -72,7 +74,7 @@ func TestPagesOfTheDatabase(t *testing.T) {
 	s, _ := openNew(t)
 	ask := func(query string) (n int64) {
 		t.Helper()
-		if err := s.write(t.Context(), &change{do: func(tx *tx) (err error) { n, err = one(tx.conn, query); return err }}); err != nil {
+		if err := s.write(t.Context(), &change{do: func(tx *tx) (err error) { n, err = rows.One(tx.conn, query); return err }}); err != nil {
 			t.Fatal(err)
 		}
 		return n

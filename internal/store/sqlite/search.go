@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -62,7 +63,7 @@ func (s *search) contains(event int64) (bool, error) {
 	if s.event == event {
 		return s.found, nil
 	}
-	e, err := first(s.r.Query(eventQuery).Int(event), nil, s.readEvent)
+	e, err := rows.First(s.r.Query(eventQuery).Int(event), nil, s.readEvent)
 	if err != nil {
 		return false, err
 	}

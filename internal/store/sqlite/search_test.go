@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -73,8 +74,8 @@ func TestPurgedBlocksAreNotRead(t *testing.T) {
 	s, _ := openNew(t)
 	const blocks = 2000
 	if err := s.write(t.Context(), &change{do: func(tx *tx) error {
-		tx.events.skip(blocks << blockBits)
-		tx.deliveries.skip(blocks << blockBits)
+		tx.events.skip(blocks << rows.BlockBits)
+		tx.deliveries.skip(blocks << rows.BlockBits)
 		return nil
 	}}); err != nil {
 		t.Fatal(err)

@@ -49,6 +49,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/lock"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -78,7 +80,7 @@ type Store struct {
 
 	writer writer
 	ids    *grapnel.IDs
-	lock   io.Closer
+	held   io.Closer // the lock of the database
 	opened bool
 	once   sync.Once
 }
@@ -138,7 +140,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.lock, err = lockBoth(path); err != nil {
+	if s.held, err = lock.Both(path); err != nil {
 		return err
 	}
 	if s.packer, err = codec.NewPacker(); err != nil {
@@ -208,7 +210,7 @@ func (s *Store) connect(path string) error {
 
 // readIDKey reads the key of the deliveries' ids.
 func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
-	return first(conn.Query("SELECT secret FROM id_key"), codec.ErrMangled, func(q *sqlite3.Stmt) (*grapnel.IDs, error) {
+	return rows.First(conn.Query("SELECT secret FROM id_key"), codec.ErrMangled, func(q *sqlite3.Stmt) (*grapnel.IDs, error) {
 		return grapnel.NewIDs(q.Bytes(0)), nil
 	})
 }
@@ -262,8 +264,8 @@ func (s *Store) release() error {
 	if s.packer != nil {
 		s.packer.Close()
 	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+	if s.held != nil {
+		err = errors.Join(err, s.held.Close())
 	}
 	return err
 }

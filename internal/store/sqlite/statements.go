@@ -93,8 +93,8 @@ func (q *statements) all(rows int) []text {
 		objects = append(objects, q.objects[i].all(i)...)
 	}
 	for into, insert := range map[*adding]func(rows int) string{
-		&q.addEvents: eventAdded.insert("event"), &q.addKnown: knownAdded.insert("known"),
-		&q.addPending: pendingAdded.insert("pending"), &q.addFinished: finishedAdded.insert("finished"),
+		&q.addEvents: eventAdded.Insert("event"), &q.addKnown: knownAdded.Insert("known"),
+		&q.addPending: pendingAdded.Insert("pending"), &q.addFinished: finishedAdded.Insert("finished"),
 	} {
 		objects = append(objects, text{&into.one, insert(1)}, text{&into.many, insert(rows)})
 		into.rows = rows
@@ -158,13 +158,13 @@ func (q *statements) all(rows int) []text {
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
 		{&q.eventOf, `SELECT k.tenant, e.key, e.kind FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 
-		{&q.pending, "SELECT " + pendingRead.names("") + " FROM pending WHERE seq = ?"},
+		{&q.pending, "SELECT " + pendingRead.Names("") + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
-		{&q.plan, planned.update("pending")},
-		{&q.mark, marked.update("pending")},
+		{&q.plan, planned.Update("pending")},
+		{&q.mark, marked.Update("pending")},
 		{&q.makeDue, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ?"},
-		{&q.lead, led.update("pending")},
-		{&q.laneHead, "SELECT " + pendingRead.names("") +
+		{&q.lead, led.Update("pending")},
+		{&q.laneHead, "SELECT " + pendingRead.Names("") +
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
 		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
@@ -172,7 +172,7 @@ func (q *statements) all(rows int) []text {
 			(SELECT 1 FROM pending p WHERE p.target = lane.target AND p.lane = key AND p.position > 0) RETURNING last`},
 		{&q.raiseLane, `INSERT INTO lane (target, key, last) VALUES (?, ?, ?)
 			ON CONFLICT (target, key) DO UPDATE SET last = max(last, excluded.last)`},
-		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
+		{&q.finished, "SELECT " + finishedRead.Names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},
 		{&q.lease, leaseQuery},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -51,7 +52,7 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 		defer func() { most = min(4*most, b.Chunk) }()
 		q := r.Query(query)
 		bind(q)
-		return integers(q.Int(below).Int(in.from).Int(int64(most)))
+		return rows.Integers(q.Int(below).Int(in.from).Int(int64(most)))
 	})
 }
 
@@ -67,7 +68,7 @@ type blocks struct {
 
 func (b blocks) stream() *stream {
 	return newStream(b.in.below, func(below int64) ([]int64, error) {
-		for block := (below - 1) >> blockBits; !b.in.empty(); block-- {
+		for block := (below - 1) >> rows.BlockBits; !b.in.empty(); block-- {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -77,11 +78,11 @@ func (b blocks) stream() *stream {
 					return nil, err
 				}
 			}
-			if block < b.in.from>>blockBits {
+			if block < b.in.from>>rows.BlockBits {
 				return nil, nil
 			}
 			if b.look.spent() {
-				return nil, gaveUp{min(below, (block+1)<<blockBits)}
+				return nil, gaveUp{min(below, (block+1)<<rows.BlockBits)}
 			}
 			numbers, err := b.read(block)
 			numbers = newestFirst(numbers, window{b.in.from, below})
@@ -109,7 +110,7 @@ func having(r *sqlite3.Conn, wanted []int64, most int, one, all string) func(blo
 // lookUpAll returns the row ids that a query finds for each value.
 func lookUpAll[V any](values []V, query func(V) *sqlite3.Stmt) (numbers []int64, err error) {
 	for _, value := range values {
-		more, err := integers(query(value))
+		more, err := rows.Integers(query(value))
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +163,11 @@ func everything(before int64) window {
 // stored is the range of the row ids in a table. Row ids are not used again, so the number of
 // blocks before the oldest row, which Purge has emptied, grows for ever.
 func stored(r *sqlite3.Conn, oldest, newest string) (window, error) {
-	first, err := one(r, oldest)
+	first, err := rows.One(r, oldest)
 	if err != nil {
 		return window{}, err
 	}
-	last, err := one(r, newest)
+	last, err := rows.One(r, newest)
 	return window{first, last + 1}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -60,13 +61,13 @@ func (l *lister) byTarget() ([]*stream, error) {
 		}
 		return streams, nil
 	}
-	if slices.Contains(finals, statusDelivered) {
+	if slices.Contains(finals, rows.StatusDelivered) {
 		finished, err := l.finished(targets)
 		if err != nil {
 			return nil, err
 		}
 		streams = append(streams, finished)
-		if finals = slices.DeleteFunc(finals, func(status int64) bool { return status == statusDelivered }); !l.narrow() {
+		if finals = slices.DeleteFunc(finals, func(status int64) bool { return status == rows.StatusDelivered }); !l.narrow() {
 			finals = nil
 		}
 	}
@@ -97,14 +98,14 @@ func (l *lister) finals() (finals []int64) {
 	case l.query.DeadLetters && len(wanted) > 0 && !slices.Contains(wanted, grapnel.Failed):
 		return nil
 	case l.query.DeadLetters:
-		return []int64{statusFailed}
+		return []int64{rows.StatusFailed}
 	case len(wanted) == 0 && !l.narrow():
-		return []int64{statusDelivered} // represents all: the index that leaves it out cannot be used
+		return []int64{rows.StatusDelivered} // represents all: the index that leaves it out cannot be used
 	case len(wanted) == 0:
 		wanted = grapnel.Statuses()
 	}
 	for _, status := range wanted {
-		if n, known := statuses.Place(status); known && status.Final() {
+		if n, known := rows.Statuses.Place(status); known && status.Final() {
 			finals = append(finals, n)
 		}
 	}
@@ -167,14 +168,14 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	q := l.r.Query(tallyAllQuery)
 	switch {
 	case l.query.Endpoint != "":
-		only, err := integer(l.r.Query(targetQuery).Text(l.query.Endpoint))
+		only, err := rows.Integer(l.r.Query(targetQuery).Text(l.query.Endpoint))
 		if err != nil {
 			return nil, true, err
 		}
 		q = l.r.Query(tallyQuery).Int(only).Bool(!one).Text(tenant)
 	case one:
 		q = l.r.Query(tallyTenantQuery).Text(tenant)
-	case slices.Contains(finals, statusDelivered) && !l.narrow():
+	case slices.Contains(finals, rows.StatusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
 	found, err = readTargets(q)
@@ -217,7 +218,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
 		}
 	}
-	switch n := t.counts[statusPending]; {
+	switch n := t.counts[rows.StatusPending]; {
 	case waiting == "" || n == 0:
 	case n <= int64(l.bounds.Gathered):
 		numbers, err := gather(l.r, t.number, l.waitingFits())
@@ -234,5 +235,5 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 // gather returns the row ids of all pending deliveries of a target that fit a condition, in no
 // order.
 func gather(r *sqlite3.Conn, target int64, fits string) ([]int64, error) {
-	return integers(r.Query(fmt.Sprintf(gatherQuery, fits)).Int(target))
+	return rows.Integers(r.Query(fmt.Sprintf(gatherQuery, fits)).Int(target))
 }

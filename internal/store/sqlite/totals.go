@@ -6,6 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -17,7 +18,7 @@ func accountFor(t *tx, of accountOf) (*account, error) {
 	a := t.accounts.known[of]
 	if a == nil {
 		a = new(account)
-		_, err := first(t.q.account.Int(of.target).Int(of.tenant), nil, func(q *sqlite3.Stmt) (_ struct{}, err error) {
+		_, err := rows.First(t.q.account.Int(of.target).Int(of.tenant), nil, func(q *sqlite3.Stmt) (_ struct{}, err error) {
 			if !q.IsNull(0) {
 				a.open, a.hour = true, q.Integer(0)
 				a.totals, err = codec.DecodeTotals(q.Bytes(1))
@@ -133,7 +134,7 @@ func addHour(t *tx, hour int64, of accountOf, more *grapnel.Totals) error {
 
 // addTotals adds to the totals that get returns, and writes them with set, as its next value.
 func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
-	sum, err := first(get, nil, func(q *sqlite3.Stmt) (grapnel.Totals, error) { return codec.DecodeTotals(q.Bytes(0)) })
+	sum, err := rows.First(get, nil, func(q *sqlite3.Stmt) (grapnel.Totals, error) { return codec.DecodeTotals(q.Bytes(0)) })
 	if err != nil {
 		return err
 	}

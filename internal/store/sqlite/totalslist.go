@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -48,7 +49,7 @@ type adder = func(at time.Time, group string, sum *grapnel.Totals)
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
 func (s *reader) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Bucket, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Bucket, error) {
 		l := totalsList{ctx: ctx, r: r, query: &q, first: -1 << 53, last: 1 << 53, sums: store.NewSums(&q), names: make(map[int64]string)}
 		if !q.From.IsZero() {
 			l.first = codec.HourOf(codec.Micros(q.From))
@@ -84,7 +85,7 @@ func (l *totalsList) aim(scope store.Scope) (found bool, err error) {
 	}
 	l.target = allTargets
 	if q.Endpoint != "" {
-		l.target, err = integer(l.r.Query(targetQuery).Text(q.Endpoint))
+		l.target, err = rows.Integer(l.r.Query(targetQuery).Text(q.Endpoint))
 		if l.target == 0 || err != nil {
 			return false, err
 		}
@@ -93,7 +94,7 @@ func (l *totalsList) aim(scope store.Scope) (found bool, err error) {
 	if !some || tenant == "" {
 		return some, nil
 	}
-	l.tenant, err = integer(l.r.Query(tenantQuery).Text(tenant))
+	l.tenant, err = rows.Integer(l.r.Query(tenantQuery).Text(tenant))
 	return l.tenant != 0, err
 }
 
@@ -130,7 +131,7 @@ func (l *totalsList) hours() error {
 		if l.taken > before {
 			continue // the next hour mostly has totals as well
 		}
-		after, found, err := next(l.r.Query(nextHourQuery).Int(hour + 1))
+		after, found, err := rows.Next(l.r.Query(nextHourQuery).Int(hour + 1))
 		if !found {
 			return err
 		}
@@ -167,17 +168,17 @@ func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add a
 	if l.tenant != 0 {
 		query = typesTenantQuery
 	}
-	rows := l.r.Query(query)
+	q := l.r.Query(query)
 	if l.tenant == 0 {
-		return l.take(rows.Int(whole).Int(first).Int(l.last), bucket, add)
+		return l.take(q.Int(whole).Int(first).Int(l.last), bucket, add)
 	}
 	for hour := first; ; hour++ {
 		var found bool
 		var err error
-		if hour, found, err = next(l.r.Query(nextTypesQuery).Int(whole).Int(hour)); !found || hour > l.last {
+		if hour, found, err = rows.Next(l.r.Query(nextTypesQuery).Int(whole).Int(hour)); !found || hour > l.last {
 			return err
 		}
-		if err := l.take(rows.Int(whole).Int(hour).Int(l.tenant), bucket, add); err != nil {
+		if err := l.take(q.Int(whole).Int(hour).Int(l.tenant), bucket, add); err != nil {
 			return err
 		}
 	}
@@ -223,5 +224,5 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add adder) e
 
 // name is the name behind a number.
 func (l *totalsList) name(query string, number int64) (string, error) {
-	return cached(l.names, math.MaxInt, number, func() (string, error) { return lookUpText(l.r.Query(query).Int(number)) })
+	return cached(l.names, math.MaxInt, number, func() (string, error) { return rows.LookUpText(l.r.Query(query).Int(number)) })
 }

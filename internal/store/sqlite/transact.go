@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 )
 
 // transact does a batch. It returns at which request it failed, or -1.
@@ -100,7 +101,7 @@ func (w *writer) beginJournal() error {
 // createJournal makes the journal of this process. The next commit notes its generation.
 func (w *writer) createJournal() error {
 	y := &w.unflushed
-	drawn, err := one(w.tx.conn, "SELECT random()")
+	drawn, err := rows.One(w.tx.conn, "SELECT random()")
 	if err != nil {
 		return err
 	}

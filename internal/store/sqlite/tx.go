@@ -6,6 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -74,7 +75,7 @@ func (t *tx) prepare() (err error) {
 		newestQuery:                         &t.deliveries.last,
 		"SELECT version FROM configuration": &t.version,
 	} {
-		if *into, err = one(t.conn, query); err != nil {
+		if *into, err = rows.One(t.conn, query); err != nil {
 			return err
 		}
 	}

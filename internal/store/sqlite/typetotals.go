@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -53,7 +54,7 @@ func (s *typeTotals) touch(sum *typeTotal) {
 
 // typeName is the type of a delivery's event.
 func typeName(t *tx, d *place) (string, error) {
-	return cached(t.names.types, t.bounds.Names, d.kind, func() (string, error) { return lookUpText(t.q.kindType.Int(d.kind)) })
+	return cached(t.names.types, t.bounds.Names, d.kind, func() (string, error) { return rows.LookUpText(t.q.kindType.Int(d.kind)) })
 }
 
 // typeTotalFor returns the totals of a type, or those of all other types if too many have some.
@@ -63,7 +64,7 @@ func typeTotalFor(t *tx, of typeOf) (*typeTotal, error) {
 	}
 	sum := &typeTotal{typeOf: of}
 	q := t.q.typeTotal.Int(0).Int(of.hour).Int(of.tenant).Text(of.name)
-	found, err := first(q, nil, func(q *sqlite3.Stmt) (_ bool, err error) {
+	found, err := rows.First(q, nil, func(q *sqlite3.Stmt) (_ bool, err error) {
 		sum.totals, err = codec.DecodeTotals(q.Bytes(0))
 		return true, err
 	})
@@ -83,7 +84,7 @@ func typeTotalFor(t *tx, of typeOf) (*typeTotal, error) {
 // typeRoom takes one of the hour's places for types that are told apart. false: there is none.
 func typeRoom(t *tx, of tenantHour) (bool, error) {
 	told, err := cached(t.types.told, math.MaxInt, of, func() (int64, error) {
-		return lookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
+		return rows.LookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
 	})
 	if err != nil || told >= store.TypesCounted {
 		return false, err

@@ -34,18 +34,18 @@ func content(t *testing.T, conn *sqlite3.Conn, data *dataFile) string {
 		t.Fatal(err)
 	}
 	const tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('journal', 'hole') ORDER BY name"
-	for _, table := range rows(t, conn, tables) {
+	for _, table := range allRows(t, conn, tables) {
 		var columns []string
-		for _, c := range rows(t, conn, fmt.Sprintf("SELECT name FROM pragma_table_info('%s') WHERE '%[1]s' <> 'event' OR name NOT IN ('packed', 'data')", table)) {
+		for _, c := range allRows(t, conn, fmt.Sprintf("SELECT name FROM pragma_table_info('%s') WHERE '%[1]s' <> 'event' OR name NOT IN ('packed', 'data')", table)) {
 			columns = append(columns, fmt.Sprintf("quote(\"%s\")", c))
 		}
-		list := rows(t, conn, fmt.Sprintf("SELECT %s AS line FROM \"%s\" ORDER BY line", strings.Join(columns, "||','||"), table))
+		list := allRows(t, conn, fmt.Sprintf("SELECT %s AS line FROM \"%s\" ORDER BY line", strings.Join(columns, "||','||"), table))
 		fmt.Fprintf(&all, "%s:\n%s\n", table, strings.Join(list, "\n"))
 	}
 	return all.String()
 }
 
-func rows(t *testing.T, conn *sqlite3.Conn, query string) (all []string) {
+func allRows(t *testing.T, conn *sqlite3.Conn, query string) (all []string) {
 	t.Helper()
 	q, err := conn.Prepare(query)
 	if err != nil {

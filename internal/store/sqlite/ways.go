@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -16,7 +17,7 @@ import (
 // two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
 // time for longer. That takes a few times as long as the better one alone.
 func (s *reader) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Delivery, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Delivery, error) {
 		if q.Limit <= 0 {
 			return nil, nil
 		}

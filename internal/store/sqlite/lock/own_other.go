@@ -1,6 +1,6 @@
 //go:build !unix
 
-package sqlite
+package lock
 
 import (
 	"io"
@@ -9,9 +9,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// lock makes this process the only user of the database, on systems where an open file cannot be
+// Own makes this process the only user of the database, on systems where an open file cannot be
 // removed: the lock is a file that another process cannot create.
-func lock(path string) (io.Closer, error) {
+func Own(path string) (io.Closer, error) {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlite
+package lock
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// lock makes this process the only one that uses the database. The operating system releases the
+// Own makes this process the only one that uses the database. The operating system releases the
 // lock when the process ends, in any way; the file stays.
-func lock(path string) (io.Closer, error) {
+func Own(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,6 @@
-package sqlite
+// Package lock makes one process the only user of a database: by a lock file beside it, which any
+// system has, and by a lock of the database's own file where that does not disturb SQLite.
+package lock
 
 import (
 	"errors"
@@ -15,9 +17,9 @@ func (l locks) Close() (err error) {
 	return err
 }
 
-// lockBoth makes this process the only one that uses the database at path.
-func lockBoth(path string) (io.Closer, error) {
-	named, err := lock(path + ".lock")
+// Both makes this process the only one that uses the database at path.
+func Both(path string) (io.Closer, error) {
+	named, err := Own(path + ".lock")
 	if err != nil {
 		return nil, err
 	}
