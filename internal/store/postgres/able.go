@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -66,61 +65,4 @@ func (a *able) quiet(since int64) (bool, int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.waiting == 0 && a.commits == since, a.commits
-}
-
-// Unable says why new events cannot be committed at the moment; nil: they can, or no failure is
-// known. It makes no call. Probes read while no request writes, and write while the store is
-// unable; the first commit ends that state.
-func (s *database) Unable() error {
-	if err := s.refusal(); err != nil {
-		return err
-	}
-	s.able.mu.Lock()
-	defer s.able.mu.Unlock()
-	if s.able.failed != nil {
-		return s.able.failed
-	}
-	if waits := s.now().Sub(s.able.since); s.able.waiting > 0 && waits > s.bounds.Conns.Stall {
-		return grapnel.Errorf(grapnel.CodeUnavailable, "the database has not committed anything for %s", waits.Round(time.Second/10))
-	}
-	return nil
-}
-
-// probeSQL writes a row that no other statement writes. It must change the row: a commit without a
-// change is not synced, so its success would show nothing.
-const probeSQL = "UPDATE peer SET secret = secret"
-
-// probes notices a database that is unreachable while no request writes, so that readiness fails
-// before a publisher meets the fault. It also notices the recovery, because without publishers no
-// commit would show it.
-func (s *writer) probes() {
-	tick := time.NewTicker(s.bounds.Conns.Probe)
-	defer tick.Stop()
-	commits := int64(-1)
-	for {
-		select {
-		case <-tick.C:
-		case <-s.quit:
-			return
-		}
-		var quiet bool
-		quiet, commits = s.able.quiet(commits)
-		switch {
-		case s.refusal() != nil:
-		case s.Unable() != nil:
-			s.able.probed(s.probe(probeSQL, s.bounds.Conns.Patience), commits, s.now())
-		case quiet:
-			if err := s.probe("SELECT", s.bounds.Conns.Stall); err != nil {
-				s.able.probed(err, commits, s.now())
-			}
-		}
-	}
-}
-
-// probe uses a connection for writing. While no write waits, one is free.
-func (s *writer) probe(sql string, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(s.ctx, within)
-	defer cancel()
-	_, err := s.writing.Exec(ctx, sql)
-	return asError(err)
 }

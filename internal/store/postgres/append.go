@@ -20,18 +20,6 @@ type batch struct {
 	packer *codec.Packer
 }
 
-// incoming is an event as passed to a writer: its data, metadata and intake are encoded (frozen).
-type incoming struct {
-	grapnel.Event
-	frozen  codec.Frozen
-	targets []store.Target
-	known   *known
-	minted  bool
-
-	kind        int32 // its number
-	first, last int64 // of its deliveries
-}
-
 // batch freezes b; nil stays nil.
 func (s *database) batch(b *store.Batch) *batch {
 	if b == nil {
@@ -76,15 +64,6 @@ func (b *batch) need(n *needs) {
 // current one. b may be nil.
 func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
 
-// met is an event that already exists.
-type met struct {
-	seq, accepted    int64
-	made             int
-	tenant, typ, key string
-	data             []byte
-	packed           int64
-}
-
 const (
 	// The data of other tenants' events are not read: the time for that would reveal their size.
 	metColumns = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key,
@@ -92,14 +71,6 @@ const (
 	metJoins = " e JOIN kind k ON k.number = e.kind WHERE e."
 	nameless = -1 // in place of the number of deliveries, if only the name exists
 )
-
-// eventName identifies an event: ids are unique within a tenant.
-type eventName struct{ id, tenant string }
-
-// byName sorts names in the order of the indexes.
-func byName(a, b eventName) int {
-	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.tenant, b.tenant))
-}
 
 // dropNames deletes the names of events.
 const dropNames = "DELETE FROM event_name WHERE seq = ANY($1)"

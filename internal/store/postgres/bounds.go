@@ -61,3 +61,26 @@ type Bounds struct {
 
 	Conns Conns
 }
+
+// Conns bounds the connections of a store. Each kind of use has its own, so that a slow use of one
+// kind never delays another.
+type Conns struct {
+	Ownership int `bound:"2"` // for leases of shards and the list of nodes
+	Engine    int `bound:"4"` // for reads of publishing and delivering
+	Writes    int `bound:"4"` // for transactions that write; each writer has one
+	// Reads are for lists, searches and counts of the API, and for chores: purges, days, moves.
+	Reads int `bound:"6" least:"3"`
+
+	// Patience is the limit of a transaction, or of a read for the engine. When a call exceeds it, all
+	// connections are replaced: the answer will not come, because the other machine cannot be reached.
+	// The server sets a third of the lease, so that a node renews in time over new connections.
+	Patience time.Duration `bound:"5s"`
+	Reading  time.Duration `bound:"5s"` // of a read for the API; the database ends longer ones
+	// Idle is how long a transaction may wait for its node's next statement. Then the database ends it
+	// and releases its locks. Without this limit a node that froze or was cut off between two
+	// statements would block others from its shards until the kernel notices, which takes hours.
+	Idle  time.Duration `bound:"3s"`
+	Ping  time.Duration `bound:"1s"`    // for a check whether an idle connection still works
+	Stall time.Duration `bound:"2s"`    // until writes that wait without any commit, or an unanswered probe, make the store unable
+	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that gets no writes
+}

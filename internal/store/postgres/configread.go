@@ -38,19 +38,6 @@ const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.
 		UNION ALL SELECT 0, body FROM access_record WHERE l.kind = '` + accessKind + `' AND id = l.id) o ON true
 	ORDER BY l.kind, l.id, l.version`
 
-// logChange and pruneChanges run with each change: the list has the latest versions, up to the
-// bound.
-const (
-	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
-	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
-)
-
-// logged records that the transaction changes an object of the configuration.
-func logged(t *tx, kind, id string) {
-	t.then(logChange, t.version+1, kind, id)
-	t.then(pruneChanges, t.version+1-int64(t.store.bounds.Changes))
-}
-
 // The names of prepared statements. Planning changesQuery takes four times as long as running it.
 const (
 	changesName = "configuration_changes"

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -79,11 +77,6 @@ func objectOf(t *tx, of *objects, id string) (o decide.Object, err error) {
 func yes(t *tx, query string, args ...any) (answer bool, err error) {
 	err = t.conn.QueryRow(t.ctx, query, args...).Scan(&answer)
 	return answer, err
-}
-
-// then queues a statement that is written with all others.
-func (t *tx) then(sql string, args ...any) {
-	t.also = append(t.also, func(b *pgx.Batch) { b.Queue(sql, args...) })
 }
 
 // writable says whether a scope may write an object over the stored one. read is the revision that
@@ -273,4 +266,17 @@ func (s *changer) PutAccess(ctx context.Context, scope store.Scope, r grapnel.Ac
 func (s *changer) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &accessRecords, id)
 	return err
+}
+
+// logChange and pruneChanges run with each change: the list has the latest versions, up to the
+// bound.
+const (
+	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
+	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
+)
+
+// logged records that the transaction changes an object of the configuration.
+func logged(t *tx, kind, id string) {
+	t.then(logChange, t.version+1, kind, id)
+	t.then(pruneChanges, t.version+1-int64(t.conns.bounds.Changes))
 }

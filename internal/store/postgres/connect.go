@@ -115,8 +115,6 @@ func isProcess(conn *pgconn.PgConn, number []byte) bool {
 // opened.
 var errPooler = errors.New("postgres: a pooler was put before the database; restart the node")
 
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
 // settings are valid for the whole life of a connection. The database ends statements that exceed
 // the limit, transactions whose node is silent, and connections whose machine is silent. Otherwise
 // a transaction that received half of its statements would wait for the rest without limit, and
@@ -206,4 +204,12 @@ func askOne(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]byte, err
 		return nil, fmt.Errorf("postgres: the identity query returned %d results", len(results))
 	}
 	return results[len(results)-1].Rows[0], nil
+}
+
+// Check says whether a text is the URL of a database. It makes no connection.
+func Check(url string) error {
+	if _, err := pgxpool.ParseConfig(url); err != nil {
+		return errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
+	}
+	return nil
 }

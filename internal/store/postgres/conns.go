@@ -3,8 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -12,69 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// Conns bounds the connections of a store. Each kind of use has its own, so that a slow use of one
-// kind never delays another.
-type Conns struct {
-	Ownership int `bound:"2"` // for leases of shards and the list of nodes
-	Engine    int `bound:"4"` // for reads of publishing and delivering
-	Writes    int `bound:"4"` // for transactions that write; each writer has one
-	// Reads are for lists, searches and counts of the API, and for chores: purges, days, moves.
-	Reads int `bound:"6" least:"3"`
-
-	// Patience is the limit of a transaction, or of a read for the engine. When a call exceeds it, all
-	// connections are replaced: the answer will not come, because the other machine cannot be reached.
-	// The server sets a third of the lease, so that a node renews in time over new connections.
-	Patience time.Duration `bound:"5s"`
-	Reading  time.Duration `bound:"5s"` // of a read for the API; the database ends longer ones
-	// Idle is how long a transaction may wait for its node's next statement. Then the database ends it
-	// and releases its locks. Without this limit a node that froze or was cut off between two
-	// statements would block others from its shards until the kernel notices, which takes hours.
-	Idle  time.Duration `bound:"3s"`
-	Ping  time.Duration `bound:"1s"`    // for a check whether an idle connection still works
-	Stall time.Duration `bound:"2s"`    // until writes that wait without any commit, or an unanswered probe, make the store unable
-	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that gets no writes
-}
-
-// connections are those to the database, each kind of use with its own pool. They replace broken
-// ones, and refuse a database that went back (identity.go).
-type connections struct {
-	bounds  Bounds
-	log     *slog.Logger
-	now     func() time.Time
-	pools   []*pool // all but chores, which shares the connections of reading
-	owning  *pool   // for leases of shards and the list of nodes
-	pool    *pool   // for reads of publishing and delivering
-	reading *pool   // for callers of the API
-	chores  *pool   // for work without a time limit
-	writing *pool   // for the writers
-	eras    eras
-	cut     atomic.Int64   // when a transaction last found its connection cut, in nanoseconds since 1970
-	closing sync.WaitGroup // broken connections that are being closed
-
-	history *History
-	at      identity              // of the database of the first connection; guarded by history.mu
-	blind   atomic.Bool           // the server does not report its identity
-	warned  atomic.Bool           // a connection in clear was reported
-	lost    atomic.Pointer[error] // the reason for which every call is refused; nil: none
-	fatal   chan error
-	ctx     context.Context // of transactions: a caller that gives up does not cancel the write
-	cancel  context.CancelFunc
-}
-
-// errLate is the cause with which the store's own contexts end: the database did not answer in
-// time.
-var errLate = errors.New("postgres: the database did not answer in time")
-
-// pool is one kind of use of connections. It has the methods of pgxpool.Pool that the store needs,
-// each with a deadline.
-type pool struct {
-	*pgxpool.Pool
-	of       *connections
-	within   time.Duration // of a call; 0: no limit, but the call ends when the connections are replaced
-	limit    string        // statement_timeout of each transaction, in milliseconds; empty: the connection's
-	identify bool          // each transaction checks the identity of its database, because of a pooler
-}
 
 // bound gives a call its deadline; the caller must call done after it. If the deadline has passed,
 // done replaces all connections of the store, because the fault that silences one affects the
@@ -101,18 +37,6 @@ func (p *pool) bound(ctx context.Context) (_ context.Context, done func()) {
 
 // connected is the context key that tells whether a bounded call has got a connection.
 type connected struct{}
-
-// gaveUp says whether the caller gave up, not this package.
-func gaveUp(ctx context.Context) bool {
-	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLate)
-}
-
-// eras cancels calls without a deadline of their own when the connections are replaced.
-type eras struct {
-	mu  sync.Mutex
-	now context.Context
-	end context.CancelFunc
-}
 
 func (s *connections) era() context.Context {
 	s.eras.mu.Lock()
@@ -365,3 +289,5 @@ func (t *boundTx) Rollback(ctx context.Context) error {
 	defer cancel()
 	return t.Tx.Rollback(ctx)
 }
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,23 +21,6 @@ import (
 // result holds afterwards: finished rows do not change, and no new row ids are drawn in that day.
 // Only another node's deletions can change it, and clear checks for them.
 // Clearing itself then excludes all readers and writers for a moment.
-
-// clearance is the plan for clearing a day.
-type clearance struct {
-	day       int64
-	long      int64   // the shortest retention, in microseconds: see forgetPage
-	most      int     // limit for the rows that stay
-	events    []int64 // events that stay
-	over      []int64 // finished deliveries that stay
-	waiting   []int64 // deliveries that were pending
-	tallies   map[tallyOf]*tally
-	counted   int   // as counted by Purge
-	removed   int64 // deliveries to delete
-	newest    int64 // highest row id of those
-	lastEvent int64
-	lastOver  int64
-	purged    int64 // ledger's count of purged deliveries, of all nodes
-}
 
 // clearDays clears the days that are old enough, and returns the number of deleted deliveries. A
 // day that cannot be cleared now stays, and its expired rows are deleted one by one.
@@ -68,9 +52,6 @@ func (s *keeper) clearDays(ctx context.Context, keep *store.Keep) (removed int, 
 	}
 	return removed, readError(ctx, s.sweep(ctx, c))
 }
-
-// errNotNow says that a day is not worth clearing yet.
-var errNotNow = errors.New("postgres: too much of the day has to stay")
 
 // clearDay clears one day.
 func (s *keeper) clearDay(ctx context.Context, day int64, keep *store.Keep) (removed int, err error) {
@@ -209,3 +190,10 @@ func (s *keeper) sweepRange(ctx context.Context, from, to int64) error {
 	}
 	return nil
 }
+
+// dropDay drops the tables of a day.
+func dropDay(b *pgx.Batch, day int64) {
+	b.Queue("DROP TABLE " + strings.Join(column(dated, func(of string) string { return tableOf(of, day) }), ", "))
+}
+
+const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"

@@ -3,8 +3,10 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -171,3 +173,28 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 
 // stays is the number of rows that stay.
 func (c *clearance) stays() int { return len(c.events) + len(c.over) + len(c.waiting) }
+
+// clearance is the plan for clearing a day.
+type clearance struct {
+	day       int64
+	long      int64   // the shortest retention, in microseconds: see forgetPage
+	most      int     // limit for the rows that stay
+	events    []int64 // events that stay
+	over      []int64 // finished deliveries that stay
+	waiting   []int64 // deliveries that were pending
+	tallies   map[tallyOf]*tally
+	counted   int   // as counted by Purge
+	removed   int64 // deliveries to delete
+	newest    int64 // highest row id of those
+	lastEvent int64
+	lastOver  int64
+	purged    int64 // ledger's count of purged deliveries, of all nodes
+}
+
+// errNotNow says that a day is not worth clearing yet.
+var errNotNow = errors.New("postgres: too much of the day has to stay")
+
+// retentions are those of all rules, and the one without a rule.
+func retentions(keep *store.Keep) []time.Duration {
+	return append(column(keep.Rules, func(r store.KeepRule) time.Duration { return r.For }), keep.For)
+}

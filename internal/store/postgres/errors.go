@@ -93,3 +93,25 @@ func readError(ctx context.Context, err error) error {
 	}
 	return asError(err)
 }
+
+// errLate is the cause with which the store's own contexts end: the database did not answer in
+// time.
+var errLate = errors.New("postgres: the database did not answer in time")
+
+// gaveUp says whether the caller gave up, not this package.
+func gaveUp(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLate)
+}
+
+// unidentified says whether a server refuses to report its identity, as some hosted ones do.
+func unidentified(err error) bool {
+	return slices.Contains([]string{"0A000", "42501", "42883"}, stateOf(err)) // not supported, not allowed, no such function
+}
+
+// errUnlike ends a transaction that expected something else of a delivery without lane.
+var errUnlike = errors.New("postgres: a delivery is not as its change expects")
+
+// decided says whether an operation failed by its own decision, before any change.
+func decided(err error) bool {
+	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrFenced) || grapnel.CodeOf(err) != ""
+}

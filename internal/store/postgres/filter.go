@@ -4,6 +4,9 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // filter builds a query from constant parts and values of callers. Values are always parameters.
@@ -45,4 +48,17 @@ func either[V any](f *filter, column string, values []V) *filter {
 		return f
 	}
 	return f.text(" AND " + column + " = ANY(").value(values).text(")")
+}
+
+// acceptedAt is the acceptance time of a delivery's event.
+const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accepted FROM event WHERE seq = d.event) END"
+
+// whereWithin adds the condition that a time is within a span, whose ends may be open.
+func (f *filter) whereWithin(at string, from, to time.Time) {
+	if !from.IsZero() {
+		f.text(" AND " + at + " >= ").value(codec.Micros(from))
+	}
+	if !to.IsZero() {
+		f.text(" AND " + at + " < ").value(codec.Micros(to))
+	}
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,50 +64,6 @@ var (
 	addRedeliveries = redeliveryFields.insert("redelivery", "")
 	addAudit        = auditFields.insert("audit", " ON CONFLICT DO NOTHING")
 )
-
-// column returns one field of many rows.
-func column[R, V any](rows []R, field func(R) V) []V {
-	values := make([]V, len(rows))
-	for i, r := range rows {
-		values[i] = field(r)
-	}
-	return values
-}
-
-func numberOf(p *place) int64 { return p.Seq }
-
-// flush queues everything that the transaction writes.
-func flush(t *tx, b *pgx.Batch) {
-	for _, queue := range t.first {
-		queue(b)
-	}
-	slices.SortFunc(t.newEvents, func(x, y *incoming) int { return byName(eventName{x.ID, x.Tenant}, eventName{y.ID, y.Tenant}) })
-	addEvents.queue(b, t.newEvents)
-	flushKnown(t, b)
-	flushLanes(t, b)
-	flushPending(t, b)
-	addFinished.queue(b, t.finished)
-	addAttempts.queue(b, t.attempts)
-	addRedeliveries.queue(b, t.redeliveries)
-	for _, queue := range t.also {
-		queue(b)
-	}
-	flushRepeated(t, b)
-	if len(t.standings) > 0 {
-		endpoints := sortedKeys(t.standings, strings.Compare)
-		b.Queue(setStandings, endpoints, column(endpoints, func(e string) int64 { return t.standings[e].number }),
-			column(endpoints, func(e string) []byte { return t.standings[e].body }))
-	}
-	// Entries keep their order, and so their row ids. Two calls that write the same entries write them
-	// in the same order.
-	addAudit.queue(b, t.audit)
-	flushTallies(t, b)
-	flushTotals(t, b)
-	flushAnswers(t, b)
-	if t.bumped {
-		b.Queue(bumpVersion)
-	}
-}
 
 // flushLanes returns unused positions: their event already existed.
 func flushLanes(t *tx, b *pgx.Batch) {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -124,5 +122,3 @@ func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, er
 	}
 	return result(&events, readError(ctx, err))
 }
-
-func isNone(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

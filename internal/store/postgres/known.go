@@ -11,13 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// known is a dedupe key of an event, and the answer given for the event.
-type known struct {
-	key, sum []byte
-	until    int64
-	placed   store.Placed
-}
-
 func freezeKnown(k *store.Known) *known {
 	if k == nil {
 		return nil

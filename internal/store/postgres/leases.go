@@ -14,7 +14,7 @@ import (
 
 // at is the time against which leases expire: the database's, so that all nodes agree.
 func (t *tx) at(callers time.Time) time.Time {
-	if t.store.callers {
+	if t.callers {
 		return callers
 	}
 	return codec.Moment(t.clock)
@@ -36,20 +36,6 @@ func (t *tx) release(p *place) {
 		t.released = append(t.released, p.Seq)
 	}
 }
-
-const dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
-
-// leaseFields are the columns of lease.
-var leaseFields = fields[*place]{
-	value("delivery", "bigint", numberOf),
-	value("token", "text", func(p *place) string { return p.Token }),
-	value("target", "integer", func(p *place) int32 { return p.target }),
-	value("consumer", "text", func(p *place) string { return p.lease.Consumer }),
-	value("scheduled", "bigint", func(p *place) int64 { return p.lease.Scheduled }),
-	value("granted", "bigint", func(p *place) int64 { return p.lease.Granted }),
-}
-
-var addLeases = leaseFields.insert("lease", "")
 
 const (
 	queueLock = "SELECT pg_advisory_xact_lock(1735552119, $1::int)" // a class of its own

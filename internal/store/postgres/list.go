@@ -4,11 +4,9 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -306,19 +304,6 @@ func (f *filter) whereLast(class policy.Class, statusCode int) {
 	f.equal("d.class", string(class))
 	if statusCode != 0 {
 		f.text(" AND ").value(statusCode).text(" IN (d.status_code, d.status_code / 100)")
-	}
-}
-
-// acceptedAt is the acceptance time of a delivery's event.
-const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accepted FROM event WHERE seq = d.event) END"
-
-// whereWithin adds the condition that a time is within a span, whose ends may be open.
-func (f *filter) whereWithin(at string, from, to time.Time) {
-	if !from.IsZero() {
-		f.text(" AND " + at + " >= ").value(codec.Micros(from))
-	}
-	if !to.IsZero() {
-		f.text(" AND " + at + " < ").value(codec.Micros(to))
 	}
 }
 

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -12,9 +11,6 @@ import (
 // row, before the transaction has decided whether the change applies. If anything is not as
 // expected (the delivery has a lane or a lease, is finished already, or the change does not apply),
 // the transaction is rolled back and made again, and then reads the delivery like any other.
-
-// errUnlike ends a transaction that expected something else of a delivery without lane.
-var errUnlike = errors.New("postgres: a delivery is not as its change expects")
 
 const leasedQuery = "SELECT delivery FROM lease WHERE delivery = ANY($1)"
 

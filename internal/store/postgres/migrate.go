@@ -20,16 +20,6 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Advisory locks, held for a transaction. The first number is the same for all of Grapnel's, so
-// that they meet no others.
-const (
-	lockClass         = 0x6772706e // "grpn"
-	lockConfiguration = 1          // shared by writes that were matched against the configuration, exclusive for changes of it
-	lockRemoval       = 2          // shared by writes that refer to finished deliveries, exclusive for their removal
-	lockMigration     = 3
-	lockDays          = 4 // for creating or removing tables of days; taken before the others
-)
-
 // Inspect returns the schema version of the database at url. It changes nothing.
 func Inspect(ctx context.Context, url string) (schema.Status, error) {
 	return alone(ctx, url, missing)

@@ -1,16 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -27,6 +23,10 @@ func shardOf(endpoint string) int16 {
 type kind struct{ tenant, eventType, source string }
 
 func kindOf(e *grapnel.Event) kind { return kind{e.Tenant, e.Type, e.Source} }
+
+func compareKinds(a, b kind) int {
+	return cmp.Or(strings.Compare(a.tenant, b.tenant), strings.Compare(a.eventType, b.eventType), strings.Compare(a.source, b.source))
+}
 
 // named maps names to numbers. Rows contain numbers in place of names. A number is assigned outside
 // of the transaction that uses it, and never belongs to another name.
@@ -104,109 +104,4 @@ func (of *naming[N]) give(ctx context.Context, db queries, names []N, to map[N]i
 		return err
 	}
 	return of.read(ctx, db, names, to)
-}
-
-// learn returns the numbers of names, and assigns numbers to new names.
-func (s *database) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (n named, err error) {
-	if n.targets, err = learnNames(ctx, s, &targetNaming, s.names.targets, endpoints); err == nil {
-		n.kinds, err = learnNames(ctx, s, &kindNaming, s.names.kinds, kinds)
-	}
-	return n, err
-}
-
-func learnNames[N comparable](ctx context.Context, s *database, of *naming[N], remembered map[N]int32,
-	wanted map[N]bool) (map[N]int32, error) {
-	numbers := make(map[N]int32, len(wanted))
-	others := fromMemory(&s.names, remembered, numbers, wanted)
-	if len(others) == 0 {
-		return numbers, nil
-	}
-	slices.SortFunc(others, of.compare)
-	if err := of.read(ctx, s.pool, others, numbers); err != nil {
-		return nil, err
-	}
-	others = slices.DeleteFunc(others, func(name N) bool { _, known := numbers[name]; return known })
-	if len(others) > 0 {
-		if err := of.give(ctx, s.pool, others, numbers); err != nil {
-			return nil, err
-		}
-	}
-	toMemory(&s.names, remembered, numbers, s.bounds.Names)
-	return numbers, nil
-}
-
-// fromMemory copies the cached numbers, and returns the names that are not cached.
-func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted map[N]bool) (others []N) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for name := range wanted {
-		if number, known := remembered[name]; known {
-			into[name] = number
-		} else {
-			others = append(others, name)
-		}
-	}
-	return others
-}
-
-// toMemory adds numbers to the cache, and evicts some beyond the limit.
-func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most int) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	maps.Copy(remembered, numbers)
-	for name := range remembered {
-		if len(remembered) <= most {
-			break
-		}
-		delete(remembered, name)
-	}
-}
-
-// queries is a connection, a pool or a transaction.
-type queries interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
-// asked is a query whose rows are to be read.
-type asked struct {
-	rows pgx.Rows
-	err  error
-}
-
-func ask(ctx context.Context, db queries, sql string, args ...any) asked {
-	rows, err := db.Query(ctx, sql, args...)
-	return asked{rows, err}
-}
-
-// each calls do with each row, which it reads to into.
-func (a asked) each(into []any, do func()) error {
-	return a.try(into, func() error { do(); return nil })
-}
-
-// try is each with a do that may fail.
-func (a asked) try(into []any, do func() error) error {
-	if a.err != nil {
-		return a.err
-	}
-	_, err := pgx.ForEachRow(a.rows, into, do)
-	return err
-}
-
-// collect returns what read makes of each row.
-func collect[T any](a asked, read func(pgx.Row) (T, error)) ([]T, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return pgx.AppendRows([]T(nil), a.rows, func(row pgx.CollectableRow) (T, error) { return read(row) })
-}
-
-// firstColumn returns the first column of all rows.
-func firstColumn[T any](a asked) ([]T, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return pgx.CollectRows(a.rows, pgx.RowTo[T])
 }

@@ -7,12 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// laneOf identifies a lane.
-type laneOf struct {
-	target int32
-	key    string
-}
-
 // wish is a lane as operations name it, before the endpoint's number is looked up.
 type wish struct{ endpoint, key string }
 
@@ -88,9 +82,3 @@ func (n *needs) tenants() []string {
 	}
 	return keysOf(all)
 }
-
-func compareKinds(a, b kind) int {
-	return cmp.Or(strings.Compare(a.tenant, b.tenant), strings.Compare(a.eventType, b.eventType), strings.Compare(a.source, b.source))
-}
-
-func keysOf(m map[string]bool) []string { return sortedKeys(m, strings.Compare) }

@@ -14,14 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// answer is a stored answer. It is valid before its expiry, and not at that instant.
-type answer struct {
-	store.Answer
-	key     string
-	expires int64
-	now     int64 // when it was stored
-}
-
 const (
 	answerColumns = "key, fingerprint, expires, status, body"
 	answersQuery  = "SELECT " + answerColumns + " FROM answer WHERE key = ANY($1)"
@@ -150,17 +142,3 @@ func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, err
 	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
 	return int(tag.RowsAffected()), asError(err)
 }
-
-// change is an operation that has no result.
-type change struct {
-	needs func(*needs)
-	do    func(*tx) error
-}
-
-func (o *change) need(n *needs) {
-	if o.needs != nil {
-		o.needs(n)
-	}
-}
-
-func (o *change) apply(t *tx) error { return o.do(t) }

@@ -10,8 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-var _ store.Ownership = (*Store)(nil)
-
 const (
 	// shardsLock keeps shards from being taken until the end of the transaction. guardLock does the
 	// same for the shards of some pending deliveries as well; it reads all shards.

@@ -37,7 +37,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -45,7 +44,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
@@ -87,14 +85,6 @@ type Store struct {
 }
 
 var _ store.Store = (*Store)(nil)
-
-// Check says whether a text is the URL of a database. It makes no connection.
-func Check(url string) error {
-	if _, err := pgxpool.ParseConfig(url); err != nil {
-		return errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
-	}
-	return nil
-}
 
 // Open opens the database at url, and brings it to the schema that this program knows.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
@@ -206,3 +196,5 @@ func (s *Store) release() {
 		s.packer.Close()
 	}
 }
+
+var _ store.Ownership = (*Store)(nil)

@@ -76,8 +76,6 @@ const (
 		ORDER BY 1, 2`
 )
 
-const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"
-
 // oldEvent is an event whose retention has passed.
 type oldEvent struct {
 	seq, first, last int64
@@ -143,11 +141,6 @@ func (s *keeper) Purge(ctx context.Context, keep store.Keep, limit int) (removed
 		s.round.last = last
 	}
 	return removed, nil
-}
-
-// retentions are those of all rules, and the one without a rule.
-func retentions(keep *store.Keep) []time.Duration {
-	return append(column(keep.Rules, func(r store.KeepRule) time.Duration { return r.For }), keep.For)
 }
 
 // removal is the set of rows deleted by one transaction.

@@ -175,3 +175,8 @@ func changePlace(t *tx, p *place, c *turn) {
 		t.attempts = append(t.attempts, attempt{p.Seq, int32(p.Attempts), c.attempt})
 	}
 }
+
+// countAttempt counts a recorded attempt.
+func countAttempt(t *tx, p *place, c *turn) {
+	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&c.Attempt.totals, p.Attempts) })
+}

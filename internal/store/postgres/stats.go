@@ -41,18 +41,3 @@ func (s *stats) committed(operations int, err error, took time.Duration) {
 	}
 	s.sum.Add(operations, took)
 }
-
-// Stats returns the counters.
-func (s *database) Stats() Stats {
-	s.stats.mu.Lock()
-	sum := s.stats.sum
-	s.stats.mu.Unlock()
-	sum.Spoiled, sum.Queued = s.stats.spoiled.Load(), len(s.requests)
-	sum.Damaged = s.stats.damaged.Load()
-	for _, pool := range s.pools {
-		is := pool.Stat()
-		sum.Connections += int(is.TotalConns())
-		sum.Busy += int(is.AcquiredConns())
-	}
-	return sum
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -12,34 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
-
-// tallyOf identifies a row of counts: an endpoint and a tenant.
-type tallyOf struct {
-	target int32
-	tenant string
-}
-
-// tallyStatuses are the statuses whose deliveries are counted, in the order of the columns.
-var tallyStatuses = [...]grapnel.Status{grapnel.Pending, grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded,
-	grapnel.Skipped}
-
-// tally is a change of counts: of created deliveries, and of those in each of tallyStatuses.
-type tally struct {
-	made int64
-	in   [len(tallyStatuses)]int64
-}
-
-// of returns the count of a status.
-func (y *tally) of(status grapnel.Status) *int64 {
-	return &y.in[max(slices.Index(tallyStatuses[:], status), 0)]
-}
-
-// totalOf identifies a row of totals: an endpoint, a tenant and an hour since 1970.
-type totalOf struct {
-	hour   int64
-	target int32
-	tenant string
-}
 
 const (
 	addTallies = `INSERT INTO tally AS y (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
@@ -89,21 +62,6 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 	hour := codec.HourOf(at)
 	change(store.Entry(t.totals, totalOf{hour, p.target, p.tenant}))
 	change(store.Entry(t.types, typeOf{hour, p.tenant, p.eventType}))
-}
-
-// countAttempt counts a recorded attempt.
-func countAttempt(t *tx, p *place, c *turn) {
-	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&c.Attempt.totals, p.Attempts) })
-}
-
-// countEnd counts a finished delivery.
-func countEnd(t *tx, p *place, e *store.Ending) {
-	*t.tally(p).of(e.Status)++
-	if e.Uncounted {
-		return
-	}
-	is := p.Ended(e)
-	t.sum(p, codec.Micros(e.At), func(sum *grapnel.Totals) { sum.Ended(&is) })
 }
 
 func flushTotals(t *tx, b *pgx.Batch) {
@@ -232,3 +190,40 @@ func (s *reader) Imbalance(ctx context.Context) (n int64, err error) {
 	err = s.chores.QueryRow(ctx, imbalanceQuery).Scan(&n)
 	return n, readError(ctx, err)
 }
+
+var typeTotals = totalsTable[typeOf]{add: addType, settle: settleTypes,
+	columns: func(of *typeOf) []any { return []any{&of.hour, &of.tenant, &of.eventType} },
+	hour:    func(of *typeOf) *int64 { return &of.hour },
+	compare: func(x, y typeOf) int {
+		return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
+	}}
+
+// publishedAgain counts an event that its tenant has published before.
+func publishedAgain(t *tx, e *incoming) {
+	store.Entry(t.types, typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
+}
+
+// addType decides in the database whether a type is told apart, because other nodes add types too.
+// Two transactions that add the last ones at once may exceed the number by one.
+var addType = `INSERT INTO total_type AS y (at, tenant, type, slot, whole, ` + totalColumns + `)
+	SELECT $1::bigint, $2::text, CASE WHEN $3::text = ''
+			OR EXISTS (SELECT FROM total_type WHERE at = $1 AND tenant = $2 AND type = $3 AND whole = $5)
+			OR (SELECT count(DISTINCT type) FROM total_type WHERE at = $1 AND tenant = $2 AND type <> '' AND whole = $5) < ` +
+	strconv.Itoa(store.TypesCounted) + ` THEN $3 ELSE '' END,
+		$4::smallint, $5::boolean, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint,
+		$14::bigint[], $15::bigint[]
+	ON CONFLICT (at, tenant, type, slot, whole)` + setTotal
+
+// Rows of past hours, and rows of hours too old to be stored separately, are deleted and returned,
+// so that they can be inserted again as one row.
+const (
+	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
+			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
+			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
+		RETURNING at, target, tenant, ` + totalColumns
+	settleTypes = `DELETE FROM total_type WHERE (at, tenant, type, slot, whole) IN (
+			SELECT at, tenant, type, slot, whole FROM total_type WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
+			ORDER BY at, tenant, type, slot LIMIT $3 FOR UPDATE)
+		RETURNING at, tenant, type, ` + totalColumns
+	settled = -1 // the slot of a merged row
+)

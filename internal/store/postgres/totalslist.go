@@ -1,45 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
-
-// typeOf identifies totals of an event type; without a type, of all types that are not told apart.
-type typeOf struct {
-	hour              int64
-	tenant, eventType string
-}
-
-var typeTotals = totalsTable[typeOf]{add: addType, settle: settleTypes,
-	columns: func(of *typeOf) []any { return []any{&of.hour, &of.tenant, &of.eventType} },
-	hour:    func(of *typeOf) *int64 { return &of.hour },
-	compare: func(x, y typeOf) int {
-		return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
-	}}
-
-// publishedAgain counts an event that its tenant has published before.
-func publishedAgain(t *tx, e *incoming) {
-	store.Entry(t.types, typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
-}
-
-// addType decides in the database whether a type is told apart, because other nodes add types too.
-// Two transactions that add the last ones at once may exceed the number by one.
-var addType = `INSERT INTO total_type AS y (at, tenant, type, slot, whole, ` + totalColumns + `)
-	SELECT $1::bigint, $2::text, CASE WHEN $3::text = ''
-			OR EXISTS (SELECT FROM total_type WHERE at = $1 AND tenant = $2 AND type = $3 AND whole = $5)
-			OR (SELECT count(DISTINCT type) FROM total_type WHERE at = $1 AND tenant = $2 AND type <> '' AND whole = $5) < ` +
-	strconv.Itoa(store.TypesCounted) + ` THEN $3 ELSE '' END,
-		$4::smallint, $5::boolean, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint,
-		$14::bigint[], $15::bigint[]
-	ON CONFLICT (at, tenant, type, slot, whole)` + setTotal
 
 // The queries return an hour, whether it stands for its day, the group, and totals.
 const (

@@ -11,20 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Rows of past hours, and rows of hours too old to be stored separately, are deleted and returned,
-// so that they can be inserted again as one row.
-const (
-	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
-			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
-			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
-		RETURNING at, target, tenant, ` + totalColumns
-	settleTypes = `DELETE FROM total_type WHERE (at, tenant, type, slot, whole) IN (
-			SELECT at, tenant, type, slot, whole FROM total_type WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
-			ORDER BY at, tenant, type, slot LIMIT $3 FOR UPDATE)
-		RETURNING at, tenant, type, ` + totalColumns
-	settled = -1 // the slot of a merged row
-)
-
 // merge merges the rows of a past hour into one, and hours that are old into days.
 func (s *keeper) merge(ctx context.Context, now time.Time) error {
 	past := pastHours{old: codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept)))), over: codec.HourOf(codec.Micros(now)) - 1,

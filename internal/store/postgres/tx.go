@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -15,11 +13,12 @@ import (
 
 // tx is one transaction: the rows read when its locks were taken, and the rows it will write.
 type tx struct {
-	store *database
-	ctx   context.Context
-	conn  *pgx.Conn
-	slot  int16
-	needs *needs
+	conns   *connections
+	ctx     context.Context
+	conn    *pgx.Conn
+	callers bool // leases end by the times that calls pass
+	slot    int16
+	needs   *needs
 
 	calendar *calendar
 	names    named    // the numbers of the names it needs, for its whole duration
@@ -105,6 +104,14 @@ type standing struct {
 	body   []byte
 }
 
+// answer is a stored answer. It is valid before its expiry, and not at that instant.
+type answer struct {
+	store.Answer
+	key     string
+	expires int64
+	now     int64 // when it was stored
+}
+
 // draw returns the next row id of a delivery.
 func (t *tx) draw() int64 {
 	seq := t.seqs[0]
@@ -123,32 +130,6 @@ func (t *tx) undo(why error) error {
 	return why
 }
 
-// commit writes all changes, and commits, in one round trip.
-func commit(t *tx) error {
-	if mistaken(t) {
-		return t.undo(errUnlike)
-	}
-	b := new(pgx.Batch)
-	flush(t, b)
-	committed := false
-	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
-		committed = tag.String() == "COMMIT"
-		return nil
-	})
-	err := t.conn.SendBatch(t.ctx, b).Close()
-	var refused *pgconn.PgError
-	switch {
-	case committed:
-		t.store.highest.committed(t.drawn)
-		return nil
-	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
-		return t.undo(err) // the server refused a statement before the commit, or the commit
-	case err == nil:
-		return errors.New("postgres: the transaction was not committed")
-	}
-	return fmt.Errorf("%w: %w", errUnknown, err)
-}
-
 // note stores an audit entry, unless it exists.
 func (t *tx) note(e *grapnel.AuditEntry) {
 	if e != nil {
@@ -165,4 +146,34 @@ func (t *tx) stand(s *store.Standing, body []byte) {
 	if kept, there := t.standings[s.Endpoint]; !there || kept.number < s.Number {
 		t.standings[s.Endpoint] = standing{s.Number, body}
 	}
+}
+
+// then queues a statement that is written with all others.
+func (t *tx) then(sql string, args ...any) {
+	t.also = append(t.also, func(b *pgx.Batch) { b.Queue(sql, args...) })
+}
+
+// laneBy is the lane of a key. An ordered delivery without its lane would be sent out of order, so
+// a lane that was not read is an error.
+func (t *tx) laneBy(target int32, key string) (*lane, error) {
+	if l := t.byName[laneOf{target, key}]; l != nil {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w: key %q has no lane at endpoint number %d", errSpoiled, key, target)
+}
+
+// lane is the lane with this number.
+func (t *tx) lane(number int64, of laneOf) *lane {
+	l := t.lanes[number]
+	if l == nil {
+		l = &lane{laneOf: of, number: number}
+		t.lanes[number], t.byName[of] = l, l
+	}
+	return l
+}
+
+// open refuses an endpoint that takes no new deliveries.
+func (t *tx) open(endpoint string) error {
+	is := t.endpoints[endpoint]
+	return is.Open()
 }
