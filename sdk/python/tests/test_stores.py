@@ -351,6 +351,36 @@ def test_a_handler_cannot_use_a_commit_that_was_prepared_before(world: World) ->
     assert world.ledger() == []
 
 
+@pytest.mark.parametrize("world", ["psycopg", "psycopg-async"], indirect=True)
+def test_connections_that_commit_by_themselves(world: World) -> None:
+    """Their effect and its key commit together, too."""
+    connect = world.store._connect
+
+    def committing() -> Any:
+        connection = connect()
+        connection.autocommit = True
+        return connection
+
+    async def committing_later() -> Any:
+        connection = await connect()
+        await connection.set_autocommit(True)
+        return connection
+
+    world.store._connect = committing_later if world.asynchronous else committing
+    failing = [Retryable("not now"), None]
+
+    def handle(d: Any, tx: Any) -> Any:
+        yield from world.record(d, tx)
+        if error := failing.pop(0):
+            raise error
+
+    hook = world.hook("transaction", handle)
+    assert world.send(hook, "evt_1").outcome == "retryable"
+    assert world.ledger() == []
+    assert [world.send(hook, "evt_1").outcome for _ in range(2)] == ["processed", "duplicate"]
+    assert world.ledger() == ["evt_1"]
+
+
 @every_database
 def test_a_handler_cannot_commit(world: World) -> None:
     """Its commit is refused, so the answer is no success and nothing is committed."""

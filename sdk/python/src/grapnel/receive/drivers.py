@@ -137,31 +137,30 @@ class Sqlite(Session):
 
 
 class Psycopg(Session):
-    """psycopg 3. Its transaction block refuses commit and rollback of the handler."""
+    """psycopg 3. The first statement begins the transaction; a block of psycopg would do more for each."""
 
     def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
         if self.raw.info.transaction_status:
             raise RuntimeError("the connection has an open transaction; give the kit one of its own")
-        import psycopg
-
-        block: Any = psycopg.AsyncTransaction(self.raw) if self.asynchronous else psycopg.Transaction(self.raw)
-        yield block.__aenter__() if self.asynchronous else block.__enter__()
-        self._block = block
+        if self.raw.autocommit:
+            yield self.raw.execute("begin")
         if limited:
             yield from self.limit(wait_ms)
 
-    def whole(self) -> bool:
-        return bool(self.raw.info.transaction_status == POSTGRES_TRANSACTION)
-
-    def _end(self, error: BaseException | None) -> Any:
-        leave = self._block.__aexit__ if self.asynchronous else self._block.__exit__
-        return leave(type(error) if error else None, error, None)
-
-    def commit(self) -> Steps[None]:
-        yield self._end(None)
+    def guard(self, on: bool) -> Steps[None]:
+        yield from ()
+        if on:
+            self.raw.commit = self.raw.rollback = _refuse
+        else:
+            for name in ("commit", "rollback"):
+                vars(self.raw).pop(name, None)
 
     def rollback(self) -> Steps[None]:
-        yield self._end(RuntimeError("rolled back"))
+        yield from self.guard(False)
+        yield self.raw.rollback()
+
+    def whole(self) -> bool:
+        return bool(self.raw.info.transaction_status == POSTGRES_TRANSACTION)
 
 
 class AsyncPsycopg(Psycopg):
@@ -217,7 +216,7 @@ class SqlAlchemy(Session):
         yield from ()
 
 
-def _refuse(_: Any) -> None:
+def _refuse(*_: Any) -> None:
     raise RuntimeError("the transaction is the kit's: leave its commit to it")
 
 

@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from .classify import TYPED, Classifier, classify
@@ -279,7 +279,9 @@ class Core:
 
     def call(self, d: Delivery, claim: Claim, handler: Callable[..., Any], *args: Any) -> Callable[[], Any]:
         limit = time.monotonic() + self.options.timeout
-        d = replace(d, generation=claim.generation, attempt=claim.deliveries, remaining=lambda: limit - time.monotonic())
+        d = Delivery(
+            d.source, d.id, d.body, d.headers, claim.generation, claim.deliveries, d.replayed, lambda: limit - time.monotonic()
+        )
 
         def call() -> Any:
             if claim.deliveries > self.options.max_deliveries and not d.replayed:

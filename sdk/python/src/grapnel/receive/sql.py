@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sqlite3
 import threading
@@ -54,17 +55,23 @@ CLAIM = f"{COLUMNS} {VALUES} {TAKE_OVER}"
 
 # Most keys have no row. For them a transaction needs an insert alone, which a database prepares and runs in less time than the
 # statement that may take a row over.
-INSERT = f"{COLUMNS} {VALUES} on conflict(source,key) do nothing"
-
-# In PostgreSQL the first statement of a claim in a transaction sets how long it waits for the key's row, before it inserts, and the
-# RETURNING of the one that claims restores what the session had: the handler's own statements are not limited, and no round trip is
-# added. If the claim fails, or the row may not be taken, its transaction ends. The inner set_config is an argument of the outer
-# one, so it comes first.
-WAITING = VALUES.replace("?,1,", """?,case when set_config('lock_timeout', ?::text,
-  set_config('webhook.lock_timeout', current_setting('lock_timeout'), true) is not null) is null then 0 else 1 end,""", 1)
+#
+# In PostgreSQL the first statement of a claim in a transaction sets how long it waits for the key's row, before it inserts, and that
+# or the RETURNING of the one that claims restores what the session had: the handler's own statements are not limited, and no round
+# trip is added. If the claim fails, or the row may not be taken, its transaction ends. The inner set_config is an argument of the
+# outer one, so it comes first.
+WAITING = """case when set_config('lock_timeout', '{}ms',
+  set_config('webhook.lock_timeout', current_setting('lock_timeout'), true) is not null) is null then 0 else 1 end"""
 RESTORED = "set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)"
-INSERT_WAITING = f"{COLUMNS} {WAITING} on conflict(source,key) do nothing returning {RESTORED}"
 CLAIM_RESTORING = f"with w as ({CLAIM},{RESTORED}) select {ROW} from w"
+
+
+@functools.cache
+def insert(dialect: str, outcome: str, wait_ms: int) -> str:
+    generation, restored = (WAITING.format(wait_ms), f" returning {RESTORED}") if dialect == "postgres" else (1, "")
+    row = f"values(?,?,'done',?,{generation},0,?,?,'{outcome}',1,?)"
+    return f"{COLUMNS} {row} on conflict(source,key) do nothing{restored}"
+
 
 # A replay takes the key of a dead letter, or one whose replay died.
 REPLAY = f"""
@@ -149,13 +156,9 @@ class SqlUnit:
             if waits:
                 yield from self.session.execute("set local lock_timeout to default")
             return claim
-        row = (bid.lease_until, bid.keep_until, bid.body_hash, outcome, bid.now)
-        if waits:
-            inserted = yield from self.session.count(INSERT_WAITING, (*bid.key, "done", bid.owner, f"{wait_ms}ms", *row))
-        else:
-            inserted = yield from self.session.count(INSERT, (*bid.key, "done", bid.owner, *row))
-        if inserted > 0:
-            return Claim("done", bid.owner, 1, bid.lease_until, bid.body_hash, outcome, 1)
+        new = (*bid.key, bid.owner, bid.keep_until, bid.body_hash, bid.now)
+        if (yield from self.session.count(insert(self.session.dialect, outcome, wait_ms), new)) > 0:
+            return Claim("done", bid.owner, 1, 0, bid.body_hash, outcome, 1)
         return (yield from self._claim(bid, CLAIM_RESTORING if waits else CLAIM, "done", outcome))
 
     def ended(self, bid: Bid, outcome: str) -> Steps[None]:
