@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // origin are the constant properties of a delivery that is to be repeated.
@@ -29,7 +30,7 @@ func (s *changer) origins(ctx context.Context, seqs []int64) (map[int64]origin, 
 	found, events := make(map[int64]origin, len(seqs)), make(map[int64]*shownEvent, len(seqs))
 	var o origin
 	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType}
-	err := ask(ctx, s.pool, originsQuery, seqs).each(into, func() { found[o.seq], events[o.event] = o, nil })
+	err := rows.Ask(ctx, s.pool, originsQuery, seqs).Each(into, func() { found[o.seq], events[o.event] = o, nil })
 	if err == nil {
 		err = readShown(ctx, s.pool, events)
 	}

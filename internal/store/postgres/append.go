@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // batch is a store.Batch as passed to a writer: already encoded as far as possible.
@@ -86,11 +87,11 @@ func metQuery(holders []string) string {
 	return b.String()
 }
 
-func (t *tx) readMet(rows pgx.Rows) error {
+func (t *tx) readMet(got pgx.Rows) error {
 	var id string
 	var r met
 	into := []any{&id, &r.seq, &r.accepted, &r.made, &r.tenant, &r.typ, &r.key, &r.data, &r.packed}
-	return asked{rows: rows}.each(into, func() {
+	return rows.Answered(got).Each(into, func() {
 		if m := r; m.made == nameless {
 			t.named[m.seq] = true
 		} else {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // The numbers of pending and of failed deliveries are in the tally. Heads are counted in the order
@@ -95,7 +96,7 @@ func (b *backlogs) tallied(tenant string) (pending, failed []int64, err error) {
 	var target int32
 	var one store.Backlog
 	var dead int64
-	err = ask(b.ctx, b.tx, tallied, tenant).each([]any{&target, &one.Endpoint, &one.Pending, &dead}, func() {
+	err = rows.Ask(b.ctx, b.tx, tallied, tenant).Each([]any{&target, &one.Endpoint, &one.Pending, &dead}, func() {
 		b.at[target] = len(b.list)
 		b.list, b.targets = append(b.list, one), append(b.targets, target)
 		pending, failed = append(pending, one.Pending), append(failed, dead)
@@ -105,7 +106,7 @@ func (b *backlogs) tallied(tenant string) (pending, failed []int64, err error) {
 
 // each runs a query over all targets with a limit for each of them.
 func (b *backlogs) each(query string, most []int64, into []any, do func(), more ...any) error {
-	return ask(b.ctx, b.tx, query, append([]any{b.targets, most}, more...)...).each(into, do)
+	return rows.Ask(b.ctx, b.tx, query, append([]any{b.targets, most}, more...)...).Each(into, do)
 }
 
 func (b *backlogs) took(target int32, n, oldest int64) {
@@ -148,7 +149,7 @@ func (b *backlogs) created() error {
 		seqs, of[seq] = append(seqs, seq), b.at[target]
 	}
 	var seq, created int64
-	return ask(b.ctx, b.tx, creations, seqs).each([]any{&seq, &created}, func() { b.list[of[seq]].Oldest = codec.Moment(created) })
+	return rows.Ask(b.ctx, b.tx, creations, seqs).Each([]any{&seq, &created}, func() { b.list[of[seq]].Oldest = codec.Moment(created) })
 }
 
 func (b *backlogs) letters(failed, most []int64) error {

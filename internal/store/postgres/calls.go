@@ -92,3 +92,11 @@ func (s *database) Stats() Stats {
 	}
 	return sum
 }
+
+// result is what a call has done, if it succeeded.
+func result[T any](done *T, err error) (T, error) {
+	if err != nil {
+		return *new(T), err
+	}
+	return *done, nil
+}

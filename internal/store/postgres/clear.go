@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -45,7 +46,7 @@ func (s *keeper) clearReplay(ctx context.Context, before int64, limit int) (remo
 	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var number int64
 		err := tx.QueryRow(ctx, longOver, before).Scan(&number)
-		if isNone(err) {
+		if rows.IsNone(err) {
 			return nil
 		}
 		if err != nil {

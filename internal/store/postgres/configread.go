@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // newestSQL is the highest row id of any delivery. The sequence may be ahead of it, after
@@ -83,7 +84,7 @@ func (s *reader) changesSince(ctx context.Context, since int64) (d store.ConfigC
 	b.Queue("begin read only")
 	s.pool.queuePrelude(b)
 	b.Queue(set)
-	b.Queue(query, since).Query(func(rows pgx.Rows) error { return readChanges(rows, &d, versions) })
+	b.Queue(query, since).Query(func(got pgx.Rows) error { return readChanges(got, &d, versions) })
 	b.Queue("commit")
 	if err = conn.SendBatch(ctx, b).Close(); err == nil {
 		err = s.checkVersion(d.Version, were)
@@ -92,12 +93,12 @@ func (s *reader) changesSince(ctx context.Context, since int64) (d store.ConfigC
 }
 
 // readChanges also records the versions that the list contains.
-func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
+func readChanges(got pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
 	var version, revision *int64
 	var kind, id *string
 	var body []byte
 	var last [2]string
-	return asked{rows: rows}.try([]any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
+	return rows.Answered(got).Try([]any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
 		if version == nil {
 			return nil
 		}
@@ -158,7 +159,7 @@ func bodies[T any](ctx context.Context, tx pgx.Tx, err *error, query string,
 	}
 	var revision int64
 	var body []byte
-	*err = ask(ctx, tx, query).try([]any{&revision, &body}, func() error {
+	*err = rows.Ask(ctx, tx, query).Try([]any{&revision, &body}, func() error {
 		one, err := decode(revision, body)
 		all = append(all, one)
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // Writers of the configuration are few, and each is alone: it reads the current state when its turn
@@ -66,7 +67,7 @@ func (of *objects) drop(t *tx, id string) {
 
 func objectOf(t *tx, of *objects, id string) (o decide.Object, err error) {
 	err = t.conn.QueryRow(t.ctx, "SELECT tenant, "+of.state+" FROM "+of.table+" WHERE id = $1", id).Scan(&o.Tenant, &o.Revision, &o.Deleted)
-	if isNone(err) {
+	if rows.IsNone(err) {
 		return decide.Object{}, nil
 	}
 	o.There = err == nil

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // connect creates the pools, after it has found out whether the database is behind a pooler. It
@@ -40,7 +41,7 @@ func (s *connections) connect(ctx context.Context, url string, dial pgconn.DialF
 	}
 	config.ShouldPing = s.ping
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		planArrays(conn.TypeMap())
+		rows.PlanArrays(conn.TypeMap())
 		return nil
 	}
 	// Reads are described and not prepared, so that each is planned for its own arguments.

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // TestSlowReads: callers of the API wait for as many reads as there are connections for them.
@@ -268,10 +269,10 @@ func TestSilentOwner(t *testing.T) {
 			defer all.Wait()
 			defer giveUp()
 			all.Go(func() {
-				_, _ = s.shards(ctx, freeShards, []any{[]int16{1}}, func(tx pgx.Tx, free []int16) asked {
+				_, _ = s.shards(ctx, freeShards, []any{[]int16{1}}, func(tx pgx.Tx, free []int16) rows.Asked {
 					p.Freeze()
 					close(silent)
-					return ask(ctx, tx, takeShards, free, "silent", time.Hour.Microseconds())
+					return rows.Ask(ctx, tx, takeShards, free, "silent", time.Hour.Microseconds())
 				})
 			})
 			<-silent

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // Events, finished deliveries and attempts are in one table per day, so that a day can be dropped
@@ -106,7 +107,7 @@ func (c *calendar) of(table string, numbers []int64) string {
 		return table
 	}
 	slices.Sort(days)
-	return "(" + strings.Join(column(days, func(day int64) string { return "SELECT * FROM " + tableOf(table, day) }), " UNION ALL ") + ")"
+	return "(" + strings.Join(rows.Column(days, func(day int64) string { return "SELECT * FROM " + tableOf(table, day) }), " UNION ALL ") + ")"
 }
 
 // holders are the tables in which events with these ids can be that have no name (event_name).

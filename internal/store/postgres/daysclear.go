@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // A day is cleared once the retention of its last event has passed. Few rows have to stay for
@@ -193,7 +194,7 @@ func (s *keeper) sweepRange(ctx context.Context, from, to int64) error {
 
 // dropDay drops the tables of a day.
 func dropDay(b *pgx.Batch, day int64) {
-	b.Queue("DROP TABLE " + strings.Join(column(dated, func(of string) string { return tableOf(of, day) }), ", "))
+	b.Queue("DROP TABLE " + strings.Join(rows.Column(dated, func(of string) string { return tableOf(of, day) }), ", "))
 }
 
 const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"

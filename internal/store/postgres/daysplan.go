@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s *keeper) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, 
 	var last int64
 	err := s.chores.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
 	switch {
-	case isNone(err):
+	case rows.IsNone(err):
 		return true, nil
 	case err != nil || last >= codec.Micros(keep.Now.Add(-slices.Min(retentions(keep)))):
 		return false, err
@@ -86,11 +87,11 @@ const (
 
 // cutoffs are, for each kind of a day, the time before which an event must have been accepted, and
 // a delivery finished, to be deleted.
-func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
+func cutoffs(ctx context.Context, db rows.Queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
 	before = make(map[int32]int64)
 	var number int32
 	var k kind
-	err = ask(ctx, db, ofDayTables(kinds, day)).each([]any{&number, &k.tenant, &k.eventType}, func() {
+	err = rows.Ask(ctx, db, ofDayTables(kinds, day)).Each([]any{&number, &k.tenant, &k.eventType}, func() {
 		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
 	})
 	return before, err
@@ -105,12 +106,12 @@ func (s *keeper) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *stor
 	c := &clearance{day: day, long: keep.Shortest().Microseconds(), most: s.bounds.DayStays, events: []int64{},
 		tallies: make(map[tallyOf]*tally)}
 	kinds := sortedKeys(before, cmp.Compare[int32])
-	cuts := column(kinds, func(kind int32) int64 { return before[kind] })
+	cuts := rows.Column(kinds, func(kind int32) int64 { return before[kind] })
 	events := make(map[int64]bool)
 	pairs := func(sql string, args ...any) (seqs []int64, err error) {
 		seqs = []int64{} // not NULL
 		var seq, event int64
-		err = ask(ctx, tx, ofDayTables(sql, day), args...).each([]any{&seq, &event}, func() {
+		err = rows.Ask(ctx, tx, ofDayTables(sql, day), args...).Each([]any{&seq, &event}, func() {
 			seqs = append(seqs, seq)
 			events[event] = true
 		})
@@ -156,7 +157,7 @@ func (s *keeper) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *stor
 
 // repeated are the events of the day that have deliveries of later days.
 func (c *clearance) repeated(ctx context.Context, db pgx.Tx) ([]int64, error) {
-	return firstColumn[int64](ask(ctx, db, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1))
+	return rows.FirstColumn[int64](rows.Ask(ctx, db, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1))
 }
 
 // count counts the deliveries to delete.
@@ -164,7 +165,7 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 	var of tallyOf
 	var status grapnel.Status
 	var n, newest int64
-	err := ask(ctx, tx, ofDayTables(goingQuery, c.day), kinds, cuts).each([]any{&of.target, &of.tenant, &status, &n, &newest}, func() {
+	err := rows.Ask(ctx, tx, ofDayTables(goingQuery, c.day), kinds, cuts).Each([]any{&of.target, &of.tenant, &status, &n, &newest}, func() {
 		*store.Entry(c.tallies, of).of(status) -= n
 		c.removed, c.newest = c.removed+n, max(c.newest, newest)
 	})
@@ -196,5 +197,5 @@ var errNotNow = errors.New("postgres: too much of the day has to stay")
 
 // retentions are those of all rules, and the one without a rule.
 func retentions(keep *store.Keep) []time.Duration {
-	return append(column(keep.Rules, func(r store.KeepRule) time.Duration { return r.For }), keep.For)
+	return append(rows.Column(keep.Rules, func(r store.KeepRule) time.Duration { return r.For }), keep.For)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // The columns of pending and of finished deliveries, in one shape.
@@ -56,14 +57,15 @@ func (r *shownRow) into() []any {
 // readDeliveries calls take with each row; body contains the attempt that finished it. It returns
 // the row ids of all rows, in their order. A row whose event was deleted in between is not taken:
 // it was deleted, too.
-func readDeliveries(ctx context.Context, db queries, rows asked, take func(d grapnel.Delivery, body []byte)) (seqs []int64, err error) {
+func readDeliveries(ctx context.Context, db rows.Queries, got rows.Asked,
+	take func(d grapnel.Delivery, body []byte)) (seqs []int64, err error) {
 	type shown struct {
 		grapnel.Delivery
 		body []byte
 	}
 	var all []shown
 	var r shownRow
-	err = rows.each(r.into(), func() {
+	err = got.Each(r.into(), func() {
 		d := r.Delivery
 		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), decide.Moment(r.finished)
 		d.Waiting.Due, d.Waiting.Anchor = decide.Moment(r.due), decide.Moment(r.anchor)
@@ -96,13 +98,13 @@ func readDeliveries(ctx context.Context, db queries, rows asked, take func(d gra
 type shownEvent struct{ id, key string }
 
 // readShown fills in the events with the row ids that are in the map; those deleted stay nil.
-func readShown(ctx context.Context, db queries, events map[int64]*shownEvent) error {
+func readShown(ctx context.Context, db rows.Queries, events map[int64]*shownEvent) error {
 	if len(events) == 0 {
 		return nil
 	}
 	var seq int64
 	var e shownEvent
-	return ask(ctx, db, shownEvents, sortedKeys(events, cmp.Compare[int64])).each([]any{&seq, &e.id, &e.key}, func() {
+	return rows.Ask(ctx, db, shownEvents, sortedKeys(events, cmp.Compare[int64])).Each([]any{&seq, &e.id, &e.key}, func() {
 		found := e
 		events[seq] = &found
 	})
@@ -113,7 +115,7 @@ func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*g
 	var found *grapnel.Delivery
 	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
-		one := ask(ctx, tx, deliveriesQuery, []int64{seq})
+		one := rows.Ask(ctx, tx, deliveriesQuery, []int64{seq})
 		_, err := readDeliveries(ctx, tx, one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
 		if err != nil || found == nil || !scope.Allows(found.Tenant) {
 			found = nil
@@ -125,7 +127,7 @@ func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*g
 			found.Attempts = append(found.Attempts, a)
 			return err
 		}
-		if err = ask(ctx, tx, attemptsQuery, seq).try([]any{&body}, add); err == nil && last != nil {
+		if err = rows.Ask(ctx, tx, attemptsQuery, seq).Try([]any{&body}, add); err == nil && last != nil {
 			body = last
 			err = add()
 		}
@@ -161,14 +163,14 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 		var r eventRow
 		var first, last int64
 		var intake []byte
-		names, err := firstColumn[int64](ask(ctx, tx, namesQuery, id, tenant))
+		names, err := rows.FirstColumn[int64](rows.Ask(ctx, tx, namesQuery, id, tenant))
 		if err != nil {
 			return err
 		}
 		from, to := s.days.known.Load().span(id)
 		found := 0
-		byID := ask(ctx, tx, eventByIDQuery, id, tenant, from, to, append(names, from))
-		err = byID.each(append(r.into(), &first, &last, &intake), func() { found++ })
+		byID := rows.Ask(ctx, tx, eventByIDQuery, id, tenant, from, to, append(names, from))
+		err = byID.Each(append(r.into(), &first, &last, &intake), func() { found++ })
 		switch {
 		case err != nil:
 			return err
@@ -185,11 +187,11 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 				return err
 			}
 		}
-		again, err := firstColumn[int64](ask(ctx, tx, againsQuery, e.Seq, store.MostRedeliveries))
+		again, err := rows.FirstColumn[int64](rows.Ask(ctx, tx, againsQuery, e.Seq, store.MostRedeliveries))
 		if err != nil {
 			return err
 		}
-		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last, append(again, first))
+		rows := rows.Ask(ctx, tx, ofEventQuery, e.Seq, first, last, append(again, first))
 		_, err = readDeliveries(ctx, tx, rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
 		return err
 	})

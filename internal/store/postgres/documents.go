@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, 
 	d := store.Document{Tenant: tenant, Kind: kind, ID: id}
 	var at int64
 	err := s.reading.QueryRow(ctx, documentQuery, tenant, kind, id).Scan(&d.Revision, &at, &d.Body)
-	if isNone(err) {
+	if rows.IsNone(err) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.Do
 	}
 	q.Tenant = tenant
 	f := documentsQuery(q)
-	list, err := collect(f.ask(ctx, s.reading), func(row pgx.Row) (store.Document, error) {
+	list, err := rows.Collect(f.ask(ctx, s.reading), func(row pgx.Row) (store.Document, error) {
 		d, at := store.Document{Kind: q.Kind}, int64(0)
 		err := row.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body)
 		d.At = codec.Moment(at)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 
 // numbers returns the first column of a query.
 func (s *changer) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
-	list, err := firstColumn[int64](ask(ctx, s.pool, query, args...))
+	list, err := rows.FirstColumn[int64](rows.Ask(ctx, s.pool, query, args...))
 	return list, readError(ctx, err)
 }
 

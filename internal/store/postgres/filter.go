@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // filter builds a query from constant parts and values of callers. Values are always parameters.
@@ -18,8 +19,8 @@ type filter struct {
 func (f *filter) sql() string { return f.b.String() }
 
 // ask runs the query.
-func (f *filter) ask(ctx context.Context, db queries) asked {
-	return ask(ctx, db, f.sql(), f.values...)
+func (f *filter) ask(ctx context.Context, db rows.Queries) rows.Asked {
+	return rows.Ask(ctx, db, f.sql(), f.values...)
 }
 
 func (f *filter) text(part string) *filter {

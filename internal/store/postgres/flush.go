@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // The written rows, one statement per table. Rows that transactions without a common lane may both
@@ -22,47 +23,47 @@ const (
 
 // The columns of other tables.
 var (
-	eventFields = fields[*incoming]{
-		value("seq", "bigint", func(e *incoming) int64 { return e.Seq }),
-		value("id", "text", func(e *incoming) string { return e.ID }),
-		value("tenant", "text", func(e *incoming) string { return e.Tenant }),
-		value("kind", "integer", func(e *incoming) int32 { return e.kind }),
-		value("key", "text", func(e *incoming) string { return e.Key }),
-		value("accepted", "bigint", func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
-		value("occurred", "bigint", func(e *incoming) int64 { return codec.Micros(e.OccurredAt) }),
-		value("first", "bigint", func(e *incoming) int64 { return e.first }),
-		value("last", "bigint", func(e *incoming) int64 { return e.last }),
-		value("made", "integer", func(e *incoming) int32 { return int32(len(e.targets)) }),
-		value("content_type", "text", func(e *incoming) string { return e.ContentType }),
-		value("packed", "smallint", func(e *incoming) int16 { return int16(e.frozen.Packed) }),
-		value("sum", "bigint", func(e *incoming) int64 { return e.frozen.Sum }),
-		value("metadata", "bytea", func(e *incoming) []byte { return e.frozen.Metadata }),
-		value("data", "bytea", func(e *incoming) []byte { return e.frozen.Data }),
-		value("intake", "bytea", func(e *incoming) []byte { return e.frozen.Intake }),
+	eventFields = rows.Fields[*incoming]{
+		rows.Value("seq", "bigint", func(e *incoming) int64 { return e.Seq }),
+		rows.Value("id", "text", func(e *incoming) string { return e.ID }),
+		rows.Value("tenant", "text", func(e *incoming) string { return e.Tenant }),
+		rows.Value("kind", "integer", func(e *incoming) int32 { return e.kind }),
+		rows.Value("key", "text", func(e *incoming) string { return e.Key }),
+		rows.Value("accepted", "bigint", func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
+		rows.Value("occurred", "bigint", func(e *incoming) int64 { return codec.Micros(e.OccurredAt) }),
+		rows.Value("first", "bigint", func(e *incoming) int64 { return e.first }),
+		rows.Value("last", "bigint", func(e *incoming) int64 { return e.last }),
+		rows.Value("made", "integer", func(e *incoming) int32 { return int32(len(e.targets)) }),
+		rows.Value("content_type", "text", func(e *incoming) string { return e.ContentType }),
+		rows.Value("packed", "smallint", func(e *incoming) int16 { return int16(e.frozen.Packed) }),
+		rows.Value("sum", "bigint", func(e *incoming) int64 { return e.frozen.Sum }),
+		rows.Value("metadata", "bytea", func(e *incoming) []byte { return e.frozen.Metadata }),
+		rows.Value("data", "bytea", func(e *incoming) []byte { return e.frozen.Data }),
+		rows.Value("intake", "bytea", func(e *incoming) []byte { return e.frozen.Intake }),
 	}
-	attemptFields = fields[attempt]{
-		value("delivery", "bigint", func(a attempt) int64 { return a.delivery }),
-		value("number", "integer", func(a attempt) int32 { return a.number }),
-		value("body", "bytea", func(a attempt) []byte { return a.body }),
+	attemptFields = rows.Fields[attempt]{
+		rows.Value("delivery", "bigint", func(a attempt) int64 { return a.delivery }),
+		rows.Value("number", "integer", func(a attempt) int32 { return a.number }),
+		rows.Value("body", "bytea", func(a attempt) []byte { return a.body }),
 	}
-	redeliveryFields = fields[redelivery]{
-		value("delivery", "bigint", func(r redelivery) int64 { return r.delivery }),
-		value("event", "bigint", func(r redelivery) int64 { return r.event }),
+	redeliveryFields = rows.Fields[redelivery]{
+		rows.Value("delivery", "bigint", func(r redelivery) int64 { return r.delivery }),
+		rows.Value("event", "bigint", func(r redelivery) int64 { return r.event }),
 	}
-	auditFields = fields[*grapnel.AuditEntry]{
-		value("at", "bigint", func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
-		readable("tenant", func(e *grapnel.AuditEntry) string { return e.Tenant }),
-		readable("actor", func(e *grapnel.AuditEntry) string { return e.Actor }),
-		readable("verb", func(e *grapnel.AuditEntry) grapnel.Verb { return e.Verb }),
-		readable("endpoint", func(e *grapnel.AuditEntry) string { return e.Endpoint }),
-		readable("delivery", func(e *grapnel.AuditEntry) string { return e.Delivery }),
-		readable("reason", func(e *grapnel.AuditEntry) string { return e.Reason }),
+	auditFields = rows.Fields[*grapnel.AuditEntry]{
+		rows.Value("at", "bigint", func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
+		rows.Readable("tenant", func(e *grapnel.AuditEntry) string { return e.Tenant }),
+		rows.Readable("actor", func(e *grapnel.AuditEntry) string { return e.Actor }),
+		rows.Readable("verb", func(e *grapnel.AuditEntry) grapnel.Verb { return e.Verb }),
+		rows.Readable("endpoint", func(e *grapnel.AuditEntry) string { return e.Endpoint }),
+		rows.Readable("delivery", func(e *grapnel.AuditEntry) string { return e.Delivery }),
+		rows.Readable("reason", func(e *grapnel.AuditEntry) string { return e.Reason }),
 	}
 
-	addEvents       = eventFields.insert("event", "")
-	addAttempts     = attemptFields.insert("attempt", "")
-	addRedeliveries = redeliveryFields.insert("redelivery", "")
-	addAudit        = auditFields.insert("audit", " ON CONFLICT DO NOTHING")
+	addEvents       = eventFields.Insert("event", "")
+	addAttempts     = attemptFields.Insert("attempt", "")
+	addRedeliveries = redeliveryFields.Insert("redelivery", "")
+	addAudit        = auditFields.Insert("audit", " ON CONFLICT DO NOTHING")
 )
 
 // flushLanes returns unused positions: their event already existed.
@@ -79,7 +80,7 @@ func flushLanes(t *tx, b *pgx.Batch) {
 }
 
 func flushPending(t *tx, b *pgx.Batch) {
-	addPending.queue(b, slices.DeleteFunc(t.fresh, func(p *place) bool { return t.places[p.Seq] != p }))
+	addPending.Queue(b, slices.DeleteFunc(t.fresh, func(p *place) bool { return t.places[p.Seq] != p }))
 	var changed []*place
 	for _, p := range t.places {
 		if p.dirty && !p.fresh {
@@ -87,12 +88,12 @@ func flushPending(t *tx, b *pgx.Batch) {
 		}
 	}
 	slices.SortFunc(changed, func(x, y *place) int { return cmp.Compare(x.Seq, y.Seq) })
-	changePending.queue(b, changed)
-	if gone := slices.DeleteFunc(column(t.gone, numberOf), t.needs.took); len(gone) > 0 {
+	changePending.Queue(b, changed)
+	if gone := slices.DeleteFunc(rows.Column(t.gone, numberOf), t.needs.took); len(gone) > 0 {
 		b.Queue(dropPending, gone)
 	}
 	if len(t.released) > 0 {
 		b.Queue(dropLeases, t.released)
 	}
-	addLeases.queue(b, t.leased)
+	addLeases.Queue(b, t.leased)
 }

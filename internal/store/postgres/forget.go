@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // A lane's row has the position given last. The row is removed together with the delivery that has
@@ -36,10 +38,10 @@ const (
 // readForgotten reads the highest positions of removed lanes, and goes on from them in lanes that
 // begin. Its statement comes after the one that locks the lanes, so it sees the removal of each
 // lane that had to be made again.
-func (t *tx) readForgotten(rows pgx.Rows) error {
+func (t *tx) readForgotten(got pgx.Rows) error {
 	var target int32
 	var last int64
-	return asked{rows: rows}.each([]any{&target, &last}, func() {
+	return rows.Answered(got).Each([]any{&target, &last}, func() {
 		for of, l := range t.byName {
 			if of.target == target && l.drawn > 0 && l.given == 0 {
 				l.given = last

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 var headsQuery = "SELECT " + placeColumns + ` FROM (SELECT * FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1)
@@ -20,7 +21,7 @@ const (
 
 // readHeads reads places one by one, without their lanes.
 func (s *database) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
-	return readError(ctx, readPlaces(ask(ctx, from, query, args...), take))
+	return readError(ctx, readPlaces(rows.Ask(ctx, from, query, args...), take))
 }
 
 // Heads leaves out blocked heads: they have no due time.
@@ -40,7 +41,7 @@ func (s *reader) Head(ctx context.Context, delivery int64) (head *store.Head, fi
 func (s *reader) Standings(ctx context.Context) (all []store.Standing, err error) {
 	var one store.Standing
 	var body []byte
-	err = ask(ctx, s.pool, standingsQuery).try([]any{&one.Endpoint, &one.Number, &body}, func() (err error) {
+	err = rows.Ask(ctx, s.pool, standingsQuery).Try([]any{&one.Endpoint, &one.Number, &body}, func() (err error) {
 		one.Standing, err = codec.DecodeStanding(0, body)
 		all = append(all, one)
 		return err
@@ -105,7 +106,7 @@ func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, er
 	}
 	found := make(map[int64]*eventRow, len(seqs))
 	var row eventRow
-	err := ask(ctx, s.pool, eventsQuery, seqs).each(row.into(), func() {
+	err := rows.Ask(ctx, s.pool, eventsQuery, seqs).Each(row.into(), func() {
 		r := row
 		found[r.Seq] = &r
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -84,7 +85,7 @@ func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapn
 	var body []byte
 	a, err := readAside(s.reading.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
 	switch {
-	case isNone(err) || err == nil && !scope.Allows(a.Tenant):
+	case rows.IsNone(err) || err == nil && !scope.Allows(a.Tenant):
 		return grapnel.Aside{}, store.ErrNotFound("request")
 	case err != nil:
 		return grapnel.Aside{}, readError(ctx, err)

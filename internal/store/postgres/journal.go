@@ -33,7 +33,7 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 	var e grapnel.AuditEntry
 	var at int64
 	into := []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}
-	err = f.ask(ctx, s.reading).each(into, func() {
+	err = f.ask(ctx, s.reading).Each(into, func() {
 		e.At = codec.Moment(at)
 		list = append(list, e)
 	})

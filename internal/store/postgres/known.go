@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 func freezeKnown(k *store.Known) *known {
@@ -27,25 +28,25 @@ const (
 )
 
 var (
-	knownFields = fields[*known]{
-		value("key", "bytea", func(k *known) []byte { return k.key }),
-		value("sum", "bytea", func(k *known) []byte { return k.sum }),
-		value("until", "bigint", func(k *known) int64 { return k.until }),
-		value("seq", "bigint", func(k *known) int64 { return k.placed.Seq }),
-		value("accepted", "bigint", acceptedOf),
-		value("made", "integer", func(k *known) int32 { return int32(k.placed.Deliveries) }),
-		value("event", "text", func(k *known) string { return k.placed.ID }),
+	knownFields = rows.Fields[*known]{
+		rows.Value("key", "bytea", func(k *known) []byte { return k.key }),
+		rows.Value("sum", "bytea", func(k *known) []byte { return k.sum }),
+		rows.Value("until", "bigint", func(k *known) int64 { return k.until }),
+		rows.Value("seq", "bigint", func(k *known) int64 { return k.placed.Seq }),
+		rows.Value("accepted", "bigint", acceptedOf),
+		rows.Value("made", "integer", func(k *known) int32 { return int32(k.placed.Deliveries) }),
+		rows.Value("event", "text", func(k *known) string { return k.placed.ID }),
 	}
-	addKnown = knownFields.insert("known", "")
+	addKnown = knownFields.Insert("known", "")
 )
 
 func acceptedOf(k *known) int64 { return codec.Micros(k.placed.AcceptedAt) }
 
-func (t *tx) readKnown(rows pgx.Rows) error {
+func (t *tx) readKnown(got pgx.Rows) error {
 	var r known
 	var accepted int64
 	into := []any{&r.key, &r.sum, &r.until, &r.placed.Seq, &accepted, &r.placed.Deliveries, &r.placed.ID}
-	return asked{rows: rows}.each(into, func() {
+	return rows.Answered(got).Each(into, func() {
 		k := r
 		k.placed.AcceptedAt = codec.Moment(accepted)
 		t.known[string(k.key)] = &k
@@ -80,11 +81,11 @@ func familiar(t *tx, k *known, placed store.Placed) {
 // flushKnown writes the new dedupe keys. If another node stores one of them at the same time, the
 // transaction conflicts and is tried again.
 func flushKnown(t *tx, b *pgx.Batch) {
-	rows := slices.DeleteFunc(t.learned, func(k *known) bool { return t.known[string(k.key)] != k })
-	if len(rows) == 0 {
+	list := slices.DeleteFunc(t.learned, func(k *known) bool { return t.known[string(k.key)] != k })
+	if len(list) == 0 {
 		return
 	}
-	slices.SortFunc(rows, func(x, y *known) int { return bytes.Compare(x.key, y.key) })
-	b.Queue(dropKnown, column(rows, func(k *known) []byte { return k.key }), column(rows, acceptedOf))
-	addKnown.queue(b, rows)
+	slices.SortFunc(list, func(x, y *known) int { return bytes.Compare(x.key, y.key) })
+	b.Queue(dropKnown, rows.Column(list, func(k *known) []byte { return k.key }), rows.Column(list, acceptedOf))
+	addKnown.Queue(b, list)
 }

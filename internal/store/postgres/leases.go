@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // at is the time against which leases expire: the database's, so that all nodes agree.
@@ -87,7 +88,7 @@ func (o *claiming) apply(t *tx) error {
 		}
 		take = append(take, h.seq)
 	}
-	seqs := append(column(over, func(h spot) int64 { return h.seq }), take...)
+	seqs := append(rows.Column(over, func(h spot) int64 { return h.seq }), take...)
 	if err := t.load(seqs); err != nil {
 		return err
 	}
@@ -118,13 +119,13 @@ func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.
 // lookFor returns the expired leases, and as many other heads as are examined, earliest first.
 func lookFor(t *tx, target int32, now int64, wants int) (over, heads []spot, err error) {
 	var h spot
-	if err := ask(t.ctx, t.conn, overLeases, target, now, store.MostOver).
-		each([]any{&h.seq, &h.due}, func() { over = append(over, h) }); err != nil {
+	if err := rows.Ask(t.ctx, t.conn, overLeases, target, now, store.MostOver).
+		Each([]any{&h.seq, &h.due}, func() { over = append(over, h) }); err != nil {
 		return nil, nil, err
 	}
-	known := column(over, func(h spot) int64 { return h.seq })
-	err = ask(t.ctx, t.conn, freeHeads, target, known, wants+1).
-		each([]any{&h.seq, &h.due, &h.leased}, func() { heads = append(heads, h) })
+	known := rows.Column(over, func(h spot) int64 { return h.seq })
+	err = rows.Ask(t.ctx, t.conn, freeHeads, target, known, wants+1).
+		Each([]any{&h.seq, &h.due, &h.leased}, func() { heads = append(heads, h) })
 	return over, heads, err
 }
 
@@ -133,7 +134,7 @@ func granted(t *tx, target int32, wants []store.Want) ([]store.Want, error) {
 	held := make(map[string]int)
 	var consumer string
 	var n int
-	if err := ask(t.ctx, t.conn, heldQuery, target).each([]any{&consumer, &n}, func() { held[consumer] = n }); err != nil {
+	if err := rows.Ask(t.ctx, t.conn, heldQuery, target).Each([]any{&consumer, &n}, func() { held[consumer] = n }); err != nil {
 		return nil, err
 	}
 	return decide.Served(wants, func(consumer string) int { return held[consumer] }), nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -37,7 +38,7 @@ func (s *lister) kinds(ctx context.Context, tenant, source string, patterns ...s
 	k.numbers = []int32{}
 	var number int32
 	var eventType string
-	err = f.ask(ctx, s.reading).each([]any{&number, &eventType}, func() {
+	err = f.ask(ctx, s.reading).Each([]any{&number, &eventType}, func() {
 		if match == nil || match(eventType) {
 			k.numbers = append(k.numbers, number)
 		}
@@ -88,7 +89,7 @@ func (s *lister) statuses(ctx context.Context, q *store.DeliveryQuery) (w status
 	}
 	w.heldTargets = []int32{}
 	if w.pending != w.held && len(q.HeldEndpoints) > 0 {
-		w.heldTargets, err = firstColumn[int32](ask(ctx, s.reading, targetNumbersQuery, q.HeldEndpoints))
+		w.heldTargets, err = rows.FirstColumn[int32](rows.Ask(ctx, s.reading, targetNumbersQuery, q.HeldEndpoints))
 	}
 	return w, err
 }
@@ -169,7 +170,7 @@ func (s *lister) listing(ctx context.Context, q *store.DeliveryQuery) (l *listin
 		endpoints, args = tenantTargetsQuery, []any{q.Tenant, s.bounds.ListTargets + 1}
 	}
 	if q.Endpoint != "" || q.Tenant != "" {
-		if l.targets, err = firstColumn[int32](ask(ctx, s.reading, endpoints, args...)); err != nil || len(l.targets) == 0 {
+		if l.targets, err = rows.FirstColumn[int32](rows.Ask(ctx, s.reading, endpoints, args...)); err != nil || len(l.targets) == 0 {
 			return nil, err
 		}
 	}
@@ -338,7 +339,7 @@ func (s *lister) EventList(ctx context.Context, scope store.Scope, q store.Event
 		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)
 		found := 0
 		var r eventRow
-		err := f.ask(ctx, s.reading).each(r.into(), func() {
+		err := f.ask(ctx, s.reading).Each(r.into(), func() {
 			found, q.Before = found+1, r.Seq
 			list = append(list, *s.thaw(&r))
 		})

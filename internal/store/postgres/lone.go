@@ -59,10 +59,10 @@ func askLone(t *tx, b *pgx.Batch) {
 		b.Queue(takeLone, n.taken).Query(t.readPlaces)
 	}
 	if len(sole) > 0 {
-		b.Queue(leasedQuery, sole).Query(func(rows pgx.Rows) error {
-			t.unlike = rows.Next()
-			rows.Close()
-			return rows.Err()
+		b.Queue(leasedQuery, sole).Query(func(got pgx.Rows) error {
+			t.unlike = got.Next()
+			got.Close()
+			return got.Err()
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
@@ -27,7 +28,7 @@ func Inspect(ctx context.Context, url string) (schema.Status, error) {
 
 // Migrate applies the missing steps, and returns the earlier version.
 func Migrate(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, func(ctx context.Context, db queries, steps fs.FS) (schema.Status, error) {
+	return alone(ctx, url, func(ctx context.Context, db rows.Queries, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
 		if err == nil {
 			err = migrate(ctx, db, steps)
@@ -37,7 +38,7 @@ func Migrate(ctx context.Context, url string) (schema.Status, error) {
 }
 
 // alone runs a function with a connection of its own.
-func alone(ctx context.Context, url string, do func(context.Context, queries, fs.FS) (schema.Status, error)) (schema.Status, error) {
+func alone(ctx context.Context, url string, do func(context.Context, rows.Queries, fs.FS) (schema.Status, error)) (schema.Status, error) {
 	if err := Check(url); err != nil {
 		return schema.Status{}, err
 	}
@@ -68,7 +69,7 @@ func alone(ctx context.Context, url string, do func(context.Context, queries, fs
 }
 
 // missing returns how far a database is, and refuses one whose schema this program does not know.
-func missing(ctx context.Context, db queries, files fs.FS) (schema.Status, error) {
+func missing(ctx context.Context, db rows.Queries, files fs.FS) (schema.Status, error) {
 	taken, err := stepsTaken(ctx, db)
 	if err != nil {
 		return schema.Status{}, err
@@ -78,7 +79,7 @@ func missing(ctx context.Context, db queries, files fs.FS) (schema.Status, error
 
 // migrate brings a database to the schema of this program. All steps commit together. If several
 // nodes start at once, one of them applies the steps.
-func migrate(ctx context.Context, db queries, files fs.FS) error {
+func migrate(ctx context.Context, db rows.Queries, files fs.FS) error {
 	plan, err := missing(ctx, db, files)
 	if err != nil || len(plan.Steps) == 0 {
 		return err
@@ -114,7 +115,7 @@ const (
 
 // stepsTaken are the steps that the database has taken. It refuses a database with tables that are
 // not Grapnel's.
-func stepsTaken(ctx context.Context, db queries) (all []schema.Taken, err error) {
+func stepsTaken(ctx context.Context, db rows.Queries) (all []schema.Taken, err error) {
 	var there, others bool
 	err = db.QueryRow(ctx, `SELECT to_regclass('grapnel_schema') IS NOT NULL,
 		EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema())`).Scan(&there, &others)
@@ -123,7 +124,7 @@ func stepsTaken(ctx context.Context, db queries) (all []schema.Taken, err error)
 		return nil, err
 	case there:
 		var t schema.Taken
-		err = ask(ctx, db, takenQuery).each([]any{&t.Number, &t.Name, &t.Sum}, func() { all = append(all, t) })
+		err = rows.Ask(ctx, db, takenQuery).Each([]any{&t.Number, &t.Name, &t.Sum}, func() { all = append(all, t) })
 		return all, err
 	case others:
 		return nil, grapnel.Errorf(grapnel.CodeConflict, "the database has tables of another program; Grapnel needs one of its own")

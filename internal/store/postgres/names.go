@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // shardOf is the shard of an endpoint.
@@ -72,7 +75,7 @@ var targetNaming = naming[string]{
 	query:   "SELECT endpoint, number FROM target WHERE endpoint = ANY($1)",
 	add:     "INSERT INTO target (endpoint, shard) SELECT * FROM unnest($1::text[], $2::smallint[]) ON CONFLICT DO NOTHING",
 	columns: func(endpoints []string) []any { return []any{endpoints} },
-	more:    func(endpoints []string) []any { return []any{column(endpoints, shardOf)} },
+	more:    func(endpoints []string) []any { return []any{rows.Column(endpoints, shardOf)} },
 	into:    func(endpoint *string) []any { return []any{endpoint} },
 	compare: strings.Compare,
 }
@@ -82,8 +85,8 @@ var kindNaming = naming[kind]{
 		WHERE (tenant, type, source) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`,
 	add: "INSERT INTO kind (tenant, type, source) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING",
 	columns: func(kinds []kind) []any {
-		return []any{column(kinds, func(k kind) string { return k.tenant }), column(kinds, func(k kind) string { return k.eventType }),
-			column(kinds, func(k kind) string { return k.source })}
+		return []any{rows.Column(kinds, func(k kind) string { return k.tenant }), rows.Column(kinds, func(k kind) string { return k.eventType }),
+			rows.Column(kinds, func(k kind) string { return k.source })}
 	},
 	more:    func([]kind) []any { return nil },
 	into:    func(k *kind) []any { return []any{&k.tenant, &k.eventType, &k.source} },
@@ -91,17 +94,26 @@ var kindNaming = naming[kind]{
 }
 
 // read reads the numbers of names.
-func (of *naming[N]) read(ctx context.Context, db queries, names []N, to map[N]int32) error {
+func (of *naming[N]) read(ctx context.Context, db rows.Queries, names []N, to map[N]int32) error {
 	var name N
 	var number int32
-	return ask(ctx, db, of.query, of.columns(names)...).each(append(of.into(&name), &number), func() { to[name] = number })
+	return rows.Ask(ctx, db, of.query, of.columns(names)...).Each(append(of.into(&name), &number), func() { to[name] = number })
 }
 
 // give gives numbers to names that have none, and reads them. The names are sorted: two nodes that
 // give numbers at the same time must not wait for each other.
-func (of *naming[N]) give(ctx context.Context, db queries, names []N, to map[N]int32) error {
+func (of *naming[N]) give(ctx context.Context, db rows.Queries, names []N, to map[N]int32) error {
 	if _, err := db.Exec(ctx, of.add, append(of.columns(names), of.more(names)...)...); err != nil {
 		return err
 	}
 	return of.read(ctx, db, names, to)
+}
+
+func keysOf(m map[string]bool) []string { return sortedKeys(m, strings.Compare) }
+
+// sortedKeys returns the sorted keys of a map.
+func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
+	slices.SortFunc(keys, compare)
+	return keys
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -24,14 +25,14 @@ const (
 )
 
 var (
-	answerFields = fields[*answer]{
-		value("key", "text", func(a *answer) string { return a.key }),
-		value("fingerprint", "bytea", func(a *answer) []byte { return a.Fingerprint[:] }),
-		value("expires", "bigint", func(a *answer) int64 { return a.expires }),
-		value("status", "integer", func(a *answer) int32 { return int32(a.Status) }),
-		value("body", "bytea", func(a *answer) []byte { return a.Body }),
+	answerFields = rows.Fields[*answer]{
+		rows.Value("key", "text", func(a *answer) string { return a.key }),
+		rows.Value("fingerprint", "bytea", func(a *answer) []byte { return a.Fingerprint[:] }),
+		rows.Value("expires", "bigint", func(a *answer) int64 { return a.expires }),
+		rows.Value("status", "integer", func(a *answer) int32 { return int32(a.Status) }),
+		rows.Value("body", "bytea", func(a *answer) []byte { return a.Body }),
 	}
-	addAnswers = answerFields.insert("answer", "")
+	addAnswers = answerFields.Insert("answer", "")
 )
 
 func readAnswer(row pgx.Row) (*answer, error) {
@@ -44,8 +45,8 @@ func readAnswer(row pgx.Row) (*answer, error) {
 	return a, nil
 }
 
-func (t *tx) readAnswers(rows pgx.Rows) error {
-	list, err := collect(asked{rows: rows}, readAnswer)
+func (t *tx) readAnswers(got pgx.Rows) error {
+	list, err := rows.Collect(rows.Answered(got), readAnswer)
 	for _, a := range list {
 		t.answers[a.key] = a
 	}
@@ -98,19 +99,19 @@ func remember(t *tx, once *store.Once, done any) {
 // flushAnswers conflicts if another transaction has stored an answer for the same key meanwhile;
 // the next try finds that answer.
 func flushAnswers(t *tx, b *pgx.Batch) {
-	rows := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
-	if len(rows) == 0 {
+	list := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
+	if len(list) == 0 {
 		return
 	}
-	slices.SortFunc(rows, func(x, y *answer) int { return strings.Compare(x.key, y.key) })
-	b.Queue(dropExpired, column(rows, func(a *answer) string { return a.key }), column(rows, func(a *answer) int64 { return a.now }))
-	addAnswers.queue(b, rows)
+	slices.SortFunc(list, func(x, y *answer) int { return strings.Compare(x.key, y.key) })
+	b.Queue(dropExpired, rows.Column(list, func(a *answer) string { return a.key }), rows.Column(list, func(a *answer) int64 { return a.now }))
+	addAnswers.Queue(b, list)
 }
 
 // Recall returns the stored answer of a key.
 func (s *changer) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
 	a, err := readAnswer(s.pool.QueryRow(ctx, recallQuery, key, codec.Micros(now)))
-	if isNone(err) {
+	if rows.IsNone(err) {
 		return nil, nil
 	}
 	if err != nil {

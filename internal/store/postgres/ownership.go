@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -40,10 +41,10 @@ const (
 	leaveSQL = "DELETE FROM node WHERE id = $1"
 )
 
-func (t *tx) readEpochs(rows pgx.Rows) error {
+func (t *tx) readEpochs(got pgx.Rows) error {
 	var shard int16
 	var epoch int64
-	return asked{rows: rows}.each([]any{&shard, &epoch}, func() { t.epochs[shard] = epoch })
+	return rows.Answered(got).Each([]any{&shard, &epoch}, func() { t.epochs[shard] = epoch })
 }
 
 // fenced says whether a decision about an endpoint, made in an epoch, comes too late.
@@ -56,9 +57,9 @@ func (s *owner) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
 
 // Acquire waits for writes of the shards' previous owners that are being committed.
 func (s *owner) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
-	numbers := column(shards, func(n int) int16 { return int16(n) })
-	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) asked {
-		return ask(ctx, tx, takeShards, free, node, lease.Microseconds())
+	numbers := rows.Column(shards, func(n int) int16 { return int16(n) })
+	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) rows.Asked {
+		return rows.Ask(ctx, tx, takeShards, free, node, lease.Microseconds())
 	})
 }
 
@@ -75,25 +76,25 @@ func (s *owner) Release(ctx context.Context, node string, owned []store.Owned) e
 
 // change changes shards that a node owns.
 func (s *owner) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
-	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }),
-		column(owned, func(o store.Owned) int64 { return o.Epoch })
-	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) asked {
-		return ask(ctx, tx, sql, append([]any{numbers, epochs, node}, more...)...)
+	numbers, epochs := rows.Column(owned, func(o store.Owned) int16 { return int16(o.Shard) }),
+		rows.Column(owned, func(o store.Owned) int64 { return o.Epoch })
+	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) rows.Asked {
+		return rows.Ask(ctx, tx, sql, append([]any{numbers, epochs, node}, more...)...)
 	})
 }
 
 // shards locks shards in order, and then changes them.
 func (s *owner) shards(ctx context.Context, lock string, args []any,
-	change func(pgx.Tx, []int16) asked) (done []store.Owned, err error) {
+	change func(pgx.Tx, []int16) rows.Asked) (done []store.Owned, err error) {
 	ctx, end := s.owning.bound(ctx)
 	defer end()
 	err = pgx.BeginFunc(ctx, s.owning, func(tx pgx.Tx) error {
-		numbers, err := firstColumn[int16](ask(ctx, tx, lock, args...))
+		numbers, err := rows.FirstColumn[int16](rows.Ask(ctx, tx, lock, args...))
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
 		var one store.Owned
-		return change(tx, numbers).each([]any{&one.Shard, &one.Epoch}, func() { done = append(done, one) })
+		return change(tx, numbers).Each([]any{&one.Shard, &one.Epoch}, func() { done = append(done, one) })
 	})
 	return result(&done, readError(ctx, err))
 }
@@ -103,7 +104,7 @@ func (s *owner) ShardList(ctx context.Context) ([]store.Shard, error) {
 	all := make([]store.Shard, 0, store.Shards)
 	var one store.Shard
 	var left int64
-	err := ask(ctx, s.owning, shardsQuery).each([]any{&one.Number, &one.Epoch, &one.Owner, &left}, func() {
+	err := rows.Ask(ctx, s.owning, shardsQuery).Each([]any{&one.Number, &one.Epoch, &one.Owner, &left}, func() {
 		one.Left = time.Duration(left) * time.Microsecond
 		all = append(all, one)
 	})
@@ -113,8 +114,8 @@ func (s *owner) ShardList(ctx context.Context) ([]store.Shard, error) {
 // Acting is one query, because every change of the configuration runs it.
 func (s *owner) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
-	got := ask(ctx, s.owning, actingQuery, within.Microseconds())
-	err = got.each([]any{&one.ID, &one.Address, &one.Version}, func() { all = append(all, one) })
+	got := rows.Ask(ctx, s.owning, actingQuery, within.Microseconds())
+	err = got.Each([]any{&one.ID, &one.Address, &one.Version}, func() { all = append(all, one) })
 	return all, readError(ctx, err)
 }
 
@@ -124,7 +125,7 @@ var freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JO
 // Fresh walks the pending deliveries from a row id on.
 func (s *owner) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
-	numbers := column(shards, func(n int) int16 { return int16(n) })
+	numbers := rows.Column(shards, func(n int) int16 { return int16(n) })
 	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, p.Shown()) }, freshQuery, after, numbers, max(limit, 0))
 	return heads, err
 }
@@ -141,7 +142,7 @@ func (s *owner) Beat(ctx context.Context, node store.Node, within time.Duration)
 func (s *owner) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
 	var ago int64
-	err = ask(ctx, s.owning, nodesQuery, within.Microseconds()).each([]any{&one.ID, &one.Address, &one.Draining, &ago}, func() {
+	err = rows.Ask(ctx, s.owning, nodesQuery, within.Microseconds()).Each([]any{&one.ID, &one.Address, &one.Draining, &ago}, func() {
 		one.Ago = time.Duration(ago) * time.Microsecond
 		all = append(all, one)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -70,7 +71,7 @@ func TestShards(t *testing.T) {
 	acting := func(want ...string) {
 		t.Helper()
 		nodes, err := a.Acting(t.Context(), time.Minute)
-		got := column(nodes, func(n store.Node) string { return n.ID })
+		got := rows.Column(nodes, func(n store.Node) string { return n.ID })
 		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q act, want %q, %v", got, want, err)
 		}

@@ -43,7 +43,7 @@ func hot(c *calendar) map[string]string {
 		dropPending:                       some,
 		shardsLock:                        some,
 		guardLock:                         none + "," + some,
-		changePending.sql: some + "," + some + "," + some + "," + some + "," + some +
+		changePending.SQL: some + "," + some + "," + some + "," + some + "," + some +
 			",'{t,t,t}','{f,f,f}','{a,a,a}','{a,a,a}','{a,a,a}'," + some + ",'{a,a,a}'," + some,
 		setResults: some + "," + some + ",'{a,a,a}'",
 		countItems: some + ",'{a,a,a}'",

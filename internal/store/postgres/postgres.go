@@ -49,6 +49,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // Options are the settings of a store. The zero value has good defaults.
@@ -166,7 +167,7 @@ func (s *Store) prepare(ctx context.Context) error {
 }
 
 // readIDKey reads the key of the ids of deliveries.
-func readIDKey(ctx context.Context, db queries) (key grapnel.IDKey, err error) {
+func readIDKey(ctx context.Context, db rows.Queries) (key grapnel.IDKey, err error) {
 	err = db.QueryRow(ctx, "SELECT secret FROM id_key").Scan(&key)
 	return key, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -118,7 +119,7 @@ func (s *keeper) Purge(ctx context.Context, keep store.Keep, limit int) (removed
 		var accepted int64
 		looked, young := 0, true
 		into := []any{&e.seq, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}
-		err := ask(ctx, s.chores, oldEventsQuery, last, s.bounds.PurgePage).each(into, func() {
+		err := rows.Ask(ctx, s.chores, oldEventsQuery, last, s.bounds.PurgePage).Each(into, func() {
 			looked, last = looked+1, e.seq
 			young = young && accepted >= latest+slack && accepted <= now // later ones are of a clock that was ahead
 			kept := keep.Of(tenant, eventType)
@@ -164,9 +165,9 @@ func (s *keeper) removeOld(ctx context.Context, old []oldEvent, long time.Durati
 		}
 		parts := make(map[int64][]part)
 		var p part
-		if err := ask(ctx, tx, partsQuery, column(old, func(e oldEvent) int64 { return e.seq }),
-			column(old, func(e oldEvent) int64 { return e.first }), column(old, func(e oldEvent) int64 { return e.last })).
-			each([]any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() {
+		if err := rows.Ask(ctx, tx, partsQuery, rows.Column(old, func(e oldEvent) int64 { return e.seq }),
+			rows.Column(old, func(e oldEvent) int64 { return e.first }), rows.Column(old, func(e oldEvent) int64 { return e.last })).
+			Each([]any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() {
 				parts[p.event] = append(parts[p.event], p)
 			}); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // A statement plans and locks the tables of all days whose rows it may read. So a list reads the
@@ -61,13 +62,13 @@ func (s *lister) againOf(ctx context.Context, q *store.DeliveryQuery, start int6
 		return nil, nil
 	}
 	a = new(againOf)
-	a.events, err = firstColumn[int64](ask(ctx, s.reading, againQuery, start, below(q.Before), s.bounds.ListAgain+1))
+	a.events, err = rows.FirstColumn[int64](rows.Ask(ctx, s.reading, againQuery, start, below(q.Before), s.bounds.ListAgain+1))
 	if err != nil {
 		return nil, err
 	}
 	a.all = len(a.events) > s.bounds.ListAgain
 	if q.Key != "" && len(a.events) > 0 && !a.all {
-		a.ofKey, err = firstColumn[int64](ask(ctx, s.reading, againOfKeyQuery, a.events, q.Key))
+		a.ofKey, err = rows.FirstColumn[int64](rows.Ask(ctx, s.reading, againOfKeyQuery, a.events, q.Key))
 	}
 	a.events = append(a.events, 0)
 	return a, err

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -46,7 +47,7 @@ type tried struct {
 }
 
 func (s *changer) turn(c *store.Change) (turn, error) {
-	r := turn{Change: *c, tell: s.batch(legible(c.Operational))}
+	r := turn{Change: *c, tell: s.batch(rows.Legible(c.Operational))}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.Attempt = &tried{c.Attempt.StatusCode, c.Attempt.Class, c.Attempt.Duration, decide.Tried(c)}

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -48,7 +49,7 @@ func readReplay(row pgx.Row) (*decide.StoredReplay, error) {
 // it.
 func lockReplay(t *tx, id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(t.conn.QueryRow(t.ctx, replayLock, id))
-	if isNone(err) {
+	if rows.IsNone(err) {
 		return nil, nil
 	}
 	return r, err
@@ -90,7 +91,7 @@ func (s *reader) Replay(ctx context.Context, scope store.Scope, id string) (grap
 
 func (s *reader) scopedReplay(ctx context.Context, scope store.Scope, id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
-	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
+	if rows.IsNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return nil, store.ErrNotFound("replay")
 	}
 	return r, readError(ctx, err)
@@ -111,7 +112,7 @@ func (s *reader) ReplayList(ctx context.Context, scope store.Scope, q store.Repl
 		f.text(" AND r.id < ").value(q.Before)
 	}
 	f.text(" ORDER BY r.id DESC LIMIT ").value(q.Limit)
-	list, err := collect(f.ask(ctx, s.reading), func(row pgx.Row) (grapnel.Replay, error) {
+	list, err := rows.Collect(f.ask(ctx, s.reading), func(row pgx.Row) (grapnel.Replay, error) {
 		r, err := readReplay(row)
 		if err != nil {
 			return grapnel.Replay{}, err
@@ -131,7 +132,7 @@ func (s *reader) ReplayItems(ctx context.Context, scope store.Scope, id string, 
 	var one grapnel.ReplayItem
 	var created, made int64
 	into := []any{&one.Original, &created, &one.Made, &made, &one.Status}
-	err = ask(ctx, s.reading, itemsQuery, r.Number, after, max(limit, 0)).each(into, func() {
+	err = rows.Ask(ctx, s.reading, itemsQuery, r.Number, after, max(limit, 0)).Each(into, func() {
 		one.CreatedAt, one.MadeAt = codec.Moment(created), codec.Moment(made)
 		list = append(list, one)
 	})
@@ -141,13 +142,13 @@ func (s *reader) ReplayItems(ctx context.Context, scope store.Scope, id string, 
 // Advance creates the next deliveries of a replay.
 func (s *changer) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, step.Replay))
-	if isNone(err) {
+	if rows.IsNone(err) {
 		return nil, store.ErrNotFound("replay")
 	}
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
-	found, err := s.origins(ctx, column(step.Items, func(i store.Redelivery) int64 { return i.Of }))
+	found, err := s.origins(ctx, rows.Column(step.Items, func(i store.Redelivery) int64 { return i.Of }))
 	if err != nil {
 		return nil, err
 	}
@@ -214,8 +215,8 @@ func overtaken(t *tx, all []store.Redelivery) (map[int64]bool, error) {
 	overtaken := make(map[int64]bool)
 	var delivery, as int64
 	var discarded bool
-	err := ask(t.ctx, t.conn, marksSeen, column(all, func(i store.Redelivery) int64 { return i.Of })).
-		each([]any{&delivery, &as, &discarded}, func() { overtaken[delivery] = items[delivery].Overtaken(as, discarded) })
+	err := rows.Ask(t.ctx, t.conn, marksSeen, rows.Column(all, func(i store.Redelivery) int64 { return i.Of })).
+		Each([]any{&delivery, &as, &discarded}, func() { overtaken[delivery] = items[delivery].Overtaken(as, discarded) })
 	return overtaken, err
 }
 
@@ -279,9 +280,9 @@ func flushRepeated(t *tx, b *pgx.Batch) {
 		last[r.of] = r
 	}
 	originals := sortedKeys(last, cmp.Compare[int64])
-	locks := append(column(t.repeated, func(r repeated) int64 { return r.of }), originals...)
+	locks := append(rows.Column(t.repeated, func(r repeated) int64 { return r.of }), originals...)
 	slices.Sort(locks)
-	made := column(t.repeated, func(r repeated) int64 { return r.seq })
+	made := rows.Column(t.repeated, func(r repeated) int64 { return r.seq })
 	if len(made) > 0 {
 		b.Queue(progressLock, made) // before the marks, as Advance does (lockReplay)
 	}
@@ -304,12 +305,13 @@ func flushRepeated(t *tx, b *pgx.Batch) {
 		b.Queue(othersLock, delivered, after, late, store.MostRedeliveries, locks)
 	}
 	if len(originals) > 0 {
-		b.Queue(setReplayed, originals, column(originals, func(of int64) int64 { return last[of].at }),
-			column(originals, func(of int64) string { return last[of].by }), column(originals, func(of int64) int64 { return last[of].as }))
+		b.Queue(setReplayed, originals, rows.Column(originals, func(of int64) int64 { return last[of].at }),
+			rows.Column(originals, func(of int64) string { return last[of].by }),
+			rows.Column(originals, func(of int64) int64 { return last[of].as }))
 	}
 	if len(made) > 0 {
-		results := column(t.repeated, func(r repeated) string { return string(r.status) })
-		b.Queue(setResults, column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
+		results := rows.Column(t.repeated, func(r repeated) string { return string(r.status) })
+		b.Queue(setResults, rows.Column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
 		b.Queue(countItems, made, results)
 	}
 	if len(delivered) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // DeliverySearch reads the list page by page, and the events of each page a few at a time: events
@@ -61,7 +62,7 @@ func (s *lister) DeliverySearch(ctx context.Context, scope store.Scope, q store.
 
 // eventsOf returns the events of deliveries, by row id.
 func (s *lister) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int64]*grapnel.Event, error) {
-	seqs := column(list, func(d grapnel.Delivery) int64 { return d.EventSeq })
+	seqs := rows.Column(list, func(d grapnel.Delivery) int64 { return d.EventSeq })
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)
 	events, err := (&reader{s.database}).Events(ctx, seqs)
@@ -153,7 +154,7 @@ func (s *lister) unexamined(ctx context.Context, q *store.CandidateQuery) (behin
 			f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 		}
 		f.text(" ORDER BY d.seq LIMIT 1 OFFSET ").value(s.bounds.Looked)
-		seqs, err := firstColumn[int64](f.ask(ctx, s.reading))
+		seqs, err := rows.FirstColumn[int64](f.ask(ctx, s.reading))
 		if err != nil {
 			return 0, err
 		}
@@ -166,7 +167,7 @@ func (s *lister) unexamined(ctx context.Context, q *store.CandidateQuery) (behin
 
 // whereSelected adds the conditions of a selection that does not name deliveries.
 func (f *filter) whereSelected(sel *grapnel.Selection) {
-	f.whereStatus(column(sel.Status, func(status grapnel.Status) string { return string(status) }))
+	f.whereStatus(rows.Column(sel.Status, func(status grapnel.Status) string { return string(status) }))
 	if len(sel.Keys) > 0 {
 		f.text(" AND EXISTS (SELECT FROM event WHERE seq = d.event")
 		either(f, "key", sel.Keys).text(")")
@@ -191,17 +192,17 @@ func (s *lister) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 		return nil, ctx.Err()
 	}
 	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
-		heads, err := firstColumn[int64](ask(ctx, tx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit))
+		heads, err := rows.FirstColumn[int64](rows.Ask(ctx, tx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit))
 		if err != nil || len(heads) == 0 {
 			return err
 		}
 		behind := make(map[int64]int, len(heads))
 		var seq int64
 		var n int
-		if err := ask(ctx, tx, behindQuery, heads, store.MaxWaiting).each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
+		if err := rows.Ask(ctx, tx, behindQuery, heads, store.MaxWaiting).Each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
-		_, err = readDeliveries(ctx, tx, ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
+		_, err = readDeliveries(ctx, tx, rows.Ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
 			lanes = append(lanes, grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d, Waiting: behind[d.Seq]})
 		})
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -46,13 +47,13 @@ func flushTallies(t *tx, b *pgx.Batch) {
 	if len(t.tallies) == 0 {
 		return
 	}
-	rows := sortedKeys(t.tallies, func(x, y tallyOf) int {
+	list := sortedKeys(t.tallies, func(x, y tallyOf) int {
 		return cmp.Or(cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
 	})
-	values := []any{column(rows, func(o tallyOf) int32 { return o.target }), column(rows, func(o tallyOf) string { return o.tenant }),
-		t.slot, column(rows, func(o tallyOf) int64 { return t.tallies[o].made })}
+	values := []any{rows.Column(list, func(o tallyOf) int32 { return o.target }),
+		rows.Column(list, func(o tallyOf) string { return o.tenant }), t.slot, rows.Column(list, func(o tallyOf) int64 { return t.tallies[o].made })}
 	for i := range tallyStatuses {
-		values = append(values, column(rows, func(o tallyOf) int64 { return t.tallies[o].in[i] }))
+		values = append(values, rows.Column(list, func(o tallyOf) int64 { return t.tallies[o].in[i] }))
 	}
 	b.Queue(addTallies, values...)
 }
@@ -167,7 +168,7 @@ func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[
 	}
 	var endpoint string
 	var n [len(tallyStatuses)]int64
-	err := ask(ctx, s.chores, countsQuery, !one, tenant).each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
+	err := rows.Ask(ctx, s.chores, countsQuery, !one, tenant).Each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
 		of := make(map[grapnel.Status]int64)
 		for i, status := range tallyStatuses {
 			if n[i] != 0 {

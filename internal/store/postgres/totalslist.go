@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // The queries return an hour, whether it stands for its day, the group, and totals.
@@ -68,8 +69,8 @@ func (s *lister) readTotals(ctx context.Context, q *store.TotalsQuery, sql, one 
 	var whole bool
 	var group string
 	var row totalsRow
-	rows := ask(ctx, s.reading, sql, q.Tenant == "", q.Tenant, from, to, one == "", one)
-	return rows.try(append([]any{&hour, &whole, &group}, row.into()...), func() error {
+	rows := rows.Ask(ctx, s.reading, sql, q.Tenant == "", q.Tenant, from, to, one == "", one)
+	return rows.Try(append([]any{&hour, &whole, &group}, row.into()...), func() error {
 		next := hour + 1
 		if whole || q.Daily {
 			day := codec.DayOf(hour)

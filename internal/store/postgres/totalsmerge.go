@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // merge merges the rows of a past hour into one, and hours that are old into days.
@@ -47,7 +48,7 @@ func (r *totalsTable[K]) merge(ctx context.Context, tx pgx.Tx, past pastHours) (
 	hours, days := make(map[K]*grapnel.Totals), make(map[K]*grapnel.Totals)
 	var of K
 	var row totalsRow
-	err = ask(ctx, tx, r.settle, past.old, past.over, past.page).try(append(r.columns(&of), row.into()...), func() error {
+	err = rows.Ask(ctx, tx, r.settle, past.old, past.over, past.page).Try(append(r.columns(&of), row.into()...), func() error {
 		n++
 		sums, to := hours, of
 		if hour := r.hour(&to); *hour < past.old {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // transact runs one transaction for the requests. careful says that it expects nothing of the
@@ -126,14 +127,14 @@ func begin(s *database, t *tx) error {
 		b.Queue(overQuery(ended), n.deliveries).Query(t.readOver)
 	}
 	if len(n.endpoints) > 0 {
-		b.Queue(endpointsQuery, possible(keysOf(n.endpoints))).Query(t.readEndpoints)
+		b.Queue(endpointsQuery, rows.Possible(keysOf(n.endpoints))).Query(t.readEndpoints)
 	}
 	if len(n.ids) > 0 {
-		ids := column(sortedKeys(n.ids, byName), func(name eventName) string { return name.id })
+		ids := rows.Column(sortedKeys(n.ids, byName), func(name eventName) string { return name.id })
 		b.Queue(metQuery(t.calendar.holders(ids)), ids, n.tenants()).Query(t.readMet)
 	}
 	if len(n.known) > 0 {
-		b.Queue(knownQuery, column(keysOf(n.known), func(key string) []byte { return []byte(key) })).Query(t.readKnown)
+		b.Queue(knownQuery, rows.Column(keysOf(n.known), func(key string) []byte { return []byte(key) })).Query(t.readKnown)
 	}
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
@@ -157,25 +158,25 @@ func flush(t *tx, b *pgx.Batch) {
 		queue(b)
 	}
 	slices.SortFunc(t.newEvents, func(x, y *incoming) int { return byName(eventName{x.ID, x.Tenant}, eventName{y.ID, y.Tenant}) })
-	addEvents.queue(b, t.newEvents)
+	addEvents.Queue(b, t.newEvents)
 	flushKnown(t, b)
 	flushLanes(t, b)
 	flushPending(t, b)
-	addFinished.queue(b, t.finished)
-	addAttempts.queue(b, t.attempts)
-	addRedeliveries.queue(b, t.redeliveries)
+	addFinished.Queue(b, t.finished)
+	addAttempts.Queue(b, t.attempts)
+	addRedeliveries.Queue(b, t.redeliveries)
 	for _, queue := range t.also {
 		queue(b)
 	}
 	flushRepeated(t, b)
 	if len(t.standings) > 0 {
 		endpoints := sortedKeys(t.standings, strings.Compare)
-		b.Queue(setStandings, endpoints, column(endpoints, func(e string) int64 { return t.standings[e].number }),
-			column(endpoints, func(e string) []byte { return t.standings[e].body }))
+		b.Queue(setStandings, endpoints, rows.Column(endpoints, func(e string) int64 { return t.standings[e].number }),
+			rows.Column(endpoints, func(e string) []byte { return t.standings[e].body }))
 	}
 	// Entries keep their order, and so their row ids. Two calls that write the same entries write them
 	// in the same order.
-	addAudit.queue(b, t.audit)
+	addAudit.Queue(b, t.audit)
 	flushTallies(t, b)
 	flushTotals(t, b)
 	flushAnswers(t, b)

@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 // The queries that read. Of each lane they read one delivery more than the transaction changes in
@@ -46,10 +47,10 @@ func (t *tx) load(seqs []int64) error {
 	return t.conn.SendBatch(t.ctx, b).Close()
 }
 
-func (t *tx) readPositions(rows pgx.Rows) error {
+func (t *tx) readPositions(got pgx.Rows) error {
 	var number, last int64
 	var of laneOf
-	if err := (asked{rows: rows}).each([]any{&number, &of.target, &of.key, &last}, func() { t.lane(number, of).drawn = last }); err != nil {
+	if err := (rows.Answered(got)).Each([]any{&number, &of.target, &of.key, &last}, func() { t.lane(number, of).drawn = last }); err != nil {
 		return err
 	}
 	for w, n := range t.needs.lanes {
@@ -66,8 +67,8 @@ func (t *tx) readPositions(rows pgx.Rows) error {
 	return nil
 }
 
-func (t *tx) readPlaces(rows pgx.Rows) error {
-	return readPlaces(asked{rows: rows}, func(p *place) {
+func (t *tx) readPlaces(got pgx.Rows) error {
+	return readPlaces(rows.Answered(got), func(p *place) {
 		if t.places[p.Seq] != nil {
 			return
 		}
@@ -79,18 +80,18 @@ func (t *tx) readPlaces(rows pgx.Rows) error {
 	})
 }
 
-func (t *tx) readOver(rows pgx.Rows) error {
+func (t *tx) readOver(got pgx.Rows) error {
 	var seq, lane int64
 	var is over
-	return asked{rows: rows}.each([]any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() {
+	return rows.Answered(got).Each([]any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() {
 		found := is
 		found.lane = t.lanes[lane]
 		t.over[seq] = &found
 	})
 }
 
-func (t *tx) readEndpoints(rows pgx.Rows) error {
+func (t *tx) readEndpoints(got pgx.Rows) error {
 	var id string
 	is := decide.Object{There: true}
-	return asked{rows: rows}.each([]any{&id, &is.Tenant, &is.Deleted}, func() { t.endpoints[id] = is })
+	return rows.Answered(got).Each([]any{&id, &is.Tenant, &is.Deleted}, func() { t.endpoints[id] = is })
 }

@@ -1,4 +1,4 @@
-package postgres
+package rows
 
 import (
 	"slices"
@@ -21,8 +21,8 @@ func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// legible returns a batch of Grapnel's own events with storable texts.
-func legible(b *store.Batch) *store.Batch {
+// Legible returns a batch of Grapnel's own events with storable texts.
+func Legible(b *store.Batch) *store.Batch {
 	if b == nil {
 		return nil
 	}
@@ -44,8 +44,8 @@ func legible(b *store.Batch) *store.Batch {
 	return &clean
 }
 
-// possible are the ids that rows can have. No row has an id with NUL or with bytes that are not
+// Possible are the ids that rows can have. No row has an id with NUL or with bytes that are not
 // UTF-8.
-func possible(ids []string) []string {
+func Possible(ids []string) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return text(id) != id })
 }

@@ -1,4 +1,4 @@
-package postgres
+package rows
 
 import (
 	"encoding/binary"
@@ -80,8 +80,8 @@ var arrayPlans = map[string]arrayEncoder{
 	}, func(b, data []byte) []byte { return append(b, data...) }},
 }
 
-// planArrays has a connection's arrays encoded with arrayPlans.
-func planArrays(types *pgtype.Map) {
+// PlanArrays has a connection's arrays encoded with arrayPlans.
+func PlanArrays(types *pgtype.Map) {
 	for name, plan := range arrayPlans {
 		if t, known := types.TypeForName(name); known {
 			types.RegisterType(&pgtype.Type{Name: name, OID: t.OID, Codec: arrayCodec{t.Codec, plan}})

@@ -1,4 +1,4 @@
-package postgres
+package rows
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // understands.
 func TestArraysAreEncodedAsByPgx(t *testing.T) {
 	usual, ours := pgtype.NewMap(), pgtype.NewMap()
-	planArrays(ours)
+	PlanArrays(ours)
 	list := func(name string, values *rapid.Generator[any]) {
 		t.Run(name, func(t *testing.T) {
 			rapidtest.Check(t, func(t *rapid.T) {
