@@ -38,3 +38,6 @@ const (
 		ON CONFLICT (target, key) DO UPDATE SET last = l.last + excluded.last WHERE excluded.last > 0
 		RETURNING number, target, key, last`
 )
+
+// clockSQL is the time of the database.
+const clockSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"

@@ -25,8 +25,8 @@
 // a commit is lost, the error has no code: the outcome is unknown. store.ErrWentBack ends the store
 // (identity.go). No call waits for a silent network for longer than its patience (conns.go).
 //
-// Finished deliveries are in tables of one day each (days.go), and are deleted with their day
-// (daysclear.go).
+// Finished deliveries are in tables of one day each (rows_days.go), and are deleted with their day
+// (keep_daysclear.go).
 //
 // Not promised: that a purge leaves no byte in the database's files. The bytes of a dropped day are
 // deleted with its files; PostgreSQL overwrites rows that were deleted one by one only when it

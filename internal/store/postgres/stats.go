@@ -14,7 +14,7 @@ type Stats struct {
 	commits.Counts
 	Failed      int64 // transactions that were not committed, for any reason
 	Unknown     int64 // of them, those whose outcome is unknown
-	Spoiled     int64 // transactions tried again: a concurrent one came in between, or a delivery was not as expected (lone.go)
+	Spoiled     int64 // transactions tried again: a concurrent one came in between, or a delivery was not as expected (write_lone.go)
 	Damaged     int64 // reads that found an event damaged
 	Queued      int   // operations that wait for the next transaction
 	Connections int

@@ -1,6 +1,6 @@
-// Package rows reads rows and writes them by arrays, and knows no table: a query whose rows are to be
-// read (Asked), the columns of a table as a list from which its statements are made (Fields), arrays
-// that are encoded at once (PlanArrays), and texts that PostgreSQL can store (Legible).
+// Package rows reads rows and writes them by arrays, and knows no table: a query whose rows are to
+// be read (Asked), the columns of a table as a list from which its statements are made (Fields),
+// arrays that are encoded at once (PlanArrays), and texts that PostgreSQL can store (Legible).
 package rows
 
 import (

@@ -3,14 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
@@ -77,73 +74,4 @@ func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 	}
 	a.Intake = *in
 	return a, nil
-}
-
-// Aside returns a request with its body.
-func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	var packed, sum int64
-	var body []byte
-	a, err := readAside(s.reading.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
-	switch {
-	case rows.IsNone(err) || err == nil && !scope.Allows(a.Tenant):
-		return grapnel.Aside{}, store.ErrNotFound("request")
-	case err != nil:
-		return grapnel.Aside{}, readError(ctx, err)
-	}
-	if a.Body, err = s.packer.Thaw(body, packed); err != nil || codec.SumAside(&a) != sum {
-		return grapnel.Aside{}, fmt.Errorf("postgres: request %s: %w", id, codec.ErrMangled)
-	}
-	return a, nil
-}
-
-// AsideList returns at most Limit requests; no limit: none. It leaves out corrupt ones.
-func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
-	tenant, some := scope.Narrow(q.Tenant)
-	if !some || q.Limit <= 0 {
-		return nil, ctx.Err()
-	}
-	for len(list) < q.Limit {
-		var f filter
-		f.text("SELECT "+asideColumns+" FROM aside WHERE true").equal("tenant", tenant).equal("source", q.Source).equal("why", string(q.Why))
-		if q.Before != "" {
-			f.text(" AND id < ").value(q.Before)
-		}
-		most, found, order := q.Limit-len(list), 0, " ORDER BY id DESC LIMIT "
-		if q.After != "" {
-			f.text(" AND id > ").value(q.After)
-			order = " ORDER BY id LIMIT "
-		}
-		f.text(order).value(most)
-		rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-		if err != nil {
-			return nil, readError(ctx, err)
-		}
-		for rows.Next() {
-			a, err := readAside(rows)
-			if found++; q.After != "" {
-				q.After = a.ID
-			} else {
-				q.Before = a.ID
-			}
-			if err != nil {
-				s.log.Error("a request in the database is corrupt", "request", a.ID, "err", err)
-				continue
-			}
-			list = append(list, a)
-		}
-		if err := rows.Err(); err != nil || found < most {
-			return list, readError(ctx, err)
-		}
-	}
-	return list, nil
-}
-
-// Unlearn deletes the oldest first.
-func (s *keeper) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	forgotten, err := s.chores.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
-	if err != nil {
-		return 0, asError(err)
-	}
-	removed, err := s.chores.Exec(ctx, dropAsides, codec.Micros(asideBefore), max(limit, 0))
-	return int(forgotten.RowsAffected() + removed.RowsAffected()), asError(err)
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -63,4 +64,29 @@ func (s *keeper) clearReplay(ctx context.Context, before int64, limit int) (remo
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return result(&removed, err)
+}
+
+// ClearDocuments is one statement.
+func (s *keeper) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, ctx.Err()
+	}
+	tag, err := s.chores.Exec(ctx, clearDocuments, kind, codec.Micros(before), limit)
+	return int(tag.RowsAffected()), asError(err)
+}
+
+// Unlearn deletes the oldest first.
+func (s *keeper) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
+	forgotten, err := s.chores.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
+	if err != nil {
+		return 0, asError(err)
+	}
+	removed, err := s.chores.Exec(ctx, dropAsides, codec.Micros(asideBefore), max(limit, 0))
+	return int(forgotten.RowsAffected() + removed.RowsAffected()), asError(err)
+}
+
+// Forget deletes answers in the order of their expiry.
+func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
+	return int(tag.RowsAffected()), asError(err)
 }

@@ -86,3 +86,40 @@ func (s *lister) readTotals(ctx context.Context, q *store.TotalsQuery, sql, one 
 		return err
 	})
 }
+
+const countsQuery = `SELECT t.endpoint, sum(y.pending)::bigint, sum(y.delivered)::bigint, sum(y.failed)::bigint, sum(y.dropped)::bigint,
+		sum(y.discarded)::bigint, sum(y.skipped)::bigint
+	FROM tally y JOIN target t ON t.number = y.target WHERE $1 OR y.tenant = $2 GROUP BY t.endpoint`
+
+// Counts sums the maintained counters.
+func (s *reader) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+	tenant, one := scope.One()
+	counts := make(map[string]map[grapnel.Status]int64)
+	if one && !scope.Allows(tenant) {
+		return counts, ctx.Err()
+	}
+	var endpoint string
+	var n [len(tallyStatuses)]int64
+	err := rows.Ask(ctx, s.chores, countsQuery, !one, tenant).Each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
+		of := make(map[grapnel.Status]int64)
+		for i, status := range tallyStatuses {
+			if n[i] != 0 {
+				of[status] = n[i]
+			}
+		}
+		if len(of) > 0 {
+			counts[endpoint] = of
+		}
+	})
+	return counts, readError(ctx, err)
+}
+
+const imbalanceQuery = `SELECT (coalesce(sum(made - pending - delivered - failed - dropped - discarded - skipped), 0)
+	- (SELECT purged FROM ledger))::bigint FROM tally`
+
+// Imbalance compares counters that are maintained separately: created deliveries are counted for
+// ever, pending and finished ones go up and down.
+func (s *reader) Imbalance(ctx context.Context) (n int64, err error) {
+	err = s.chores.QueryRow(ctx, imbalanceQuery).Scan(&n)
+	return n, readError(ctx, err)
+}

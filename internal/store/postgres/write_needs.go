@@ -21,7 +21,7 @@ type needs struct {
 	guarded    []int64        // deliveries whose shards' epochs must not change
 	lanes      map[wish]int64 // number of positions wanted per lane
 	deliveries []int64        // to change, or to find
-	lone       []int64        // to change, expected to have no lane (lone.go)
+	lone       []int64        // to change, expected to have no lane (write_lone.go)
 	taken      []int64        // to finish, expected to have no lane: their rows are deleted when they are read
 
 	keys       map[string]bool // idempotency keys

@@ -11,50 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
-
-const (
-	markNote    = "INSERT INTO mark (delivery, note) VALUES ($1, $2) ON CONFLICT (delivery) DO UPDATE SET note = excluded.note"
-	markDiscard = `INSERT INTO mark (delivery, discarded, discard_reason) VALUES ($1, $2, $3)
-		ON CONFLICT (delivery) DO UPDATE SET discarded = excluded.discarded, discard_reason = excluded.discard_reason`
-)
-
-// Annotate changes the mark and nothing else.
-func (s *changer) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
-	found, err := s.origins(ctx, []int64{a.Delivery})
-	if err != nil {
-		return err
-	}
-	of, there := found[a.Delivery]
-	if !there || !scope.Allows(of.tenant) {
-		return store.ErrNotFound("delivery")
-	}
-	return s.write(ctx, &change{
-		needs: func(n *needs) { n.refers, n.deliveries = true, append(n.deliveries, a.Delivery) },
-		do: func(t *tx) error {
-			is := t.over[a.Delivery]
-			if !stillThere(t, of) {
-				return store.ErrNotFound("delivery")
-			}
-			if is == nil {
-				is = new(over) // it is pending
-			}
-			if err := decide.Annotate(is.Status, &a); err != nil {
-				return err
-			}
-			if a.Note != nil {
-				t.then(markNote, a.Delivery, *a.Note)
-			}
-			if a.Discard != "" {
-				t.then(markDiscard, a.Delivery, codec.Micros(a.At), a.Discard)
-			}
-			t.note(a.Audit)
-			return nil
-		},
-	})
-}
 
 // slack is how far a clock may have been set back without delaying a purge.
 const slack = int64(time.Hour / time.Microsecond)

@@ -17,7 +17,7 @@ import (
 )
 
 // transact runs one transaction for the requests. careful says that it expects nothing of the
-// deliveries that it changes, nor of minted ids: see lone.go.
+// deliveries that it changes, nor of minted ids: see write_lone.go.
 func (s *writer) transact(ctx context.Context, slot int16, batch []*request, careful bool) error {
 	t := &tx{conns: &s.connections, callers: s.callers, slot: slot, needs: newNeeds()}
 	for _, r := range batch {

@@ -137,9 +137,3 @@ func (s *changer) Remember(ctx context.Context, once *store.Once) (then *store.A
 	})
 	return then, err
 }
-
-// Forget deletes answers in the order of their expiry.
-func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
-	return int(tag.RowsAffected()), asError(err)
-}

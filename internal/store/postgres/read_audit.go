@@ -10,14 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Note stores an entry.
-func (s *changer) Note(ctx context.Context, e grapnel.AuditEntry) error {
-	return s.write(ctx, &change{do: func(t *tx) error {
-		t.note(&e)
-		return nil
-	}})
-}
-
 const auditQuery = "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE seq < "
 
 // AuditList returns at most Limit entries; no limit: none.
