@@ -3,9 +3,19 @@
 //
 // One connection writes, and one goroutine uses it. Operations that arrive while a batch is made
 // durable make up the next one, and are synced to the disk together: by one frame of the journal,
-// or by a commit of SQLite (unflushed.go). An operation decides whether it can be done before it
-// writes anything; one that fails in another way is taken out and the batch is repeated without
+// or by a commit of SQLite (write_unflushed.go). An operation decides whether it can be done before
+// it writes anything; one that fails in another way is taken out and the batch is repeated without
 // it. Reads have connections of their own and see every write that has returned.
+//
+// Files begin with their wing, and use those of the same wing or of one named before:
+//
+//   - rows_: rows as values, the writer's statements, and the rows and ids that it remembers;
+//   - write_: the transaction (tx), operations, which are values that get one (operation), the
+//     calls that make them (changer), the goroutine that applies them (writer), and checkpoints;
+//   - read_: the calls that read (reader), on connections of their own;
+//   - keep_: the calls that remove expired rows (keeper), and Backup.
+//
+// Files without a wing open the database and share it (database).
 //
 // The tables are in migrations/, with the reason for each. In short: pending is small and changes;
 // events, finished deliveries and attempts only grow; counts of deliveries are stored, not
@@ -14,7 +24,7 @@
 //
 // Totals of the current hour are stored beside those counts, so they cost a transaction nothing;
 // older totals have rows of their own. The data of larger events that come in batches are in a
-// file of their own (datafile.go).
+// file of their own (rows_datafile.go).
 //
 // A purge removes a few rows in each of many small transactions, overwrites the removed bytes, and
 // at its end truncates the log and the journal, and makes holes in the file of data: then no byte
@@ -25,9 +35,9 @@
 // commits by itself. Commits of what the journal has already are not synced. While the disk is
 // full, Append and every other new write is refused with grapnel.CodeStorageFull, and outcomes,
 // with their operational events and audit entries, are recorded in the space reserved for them
-// (headroom.go). When the disk fails, in particular when a sync does, the state on it is unknown:
-// the store refuses all further calls and reports that on Fatal; its owner ends the process, and
-// the next start reads the state.
+// (write_headroom.go). When the disk fails, in particular when a sync does, the state on it is
+// unknown: the store refuses all further calls and reports that on Fatal; its owner ends the
+// process, and the next start reads the state.
 //
 // One process at a time may use a database; another one gets an error from Open. It does not
 // promise that an older version can read the file, nor that the file survives a disk that reports a

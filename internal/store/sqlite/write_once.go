@@ -44,11 +44,6 @@ func remember(t *tx, once *store.Once, done any) (store.Answer, error) {
 	return a, t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(codec.Micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
 }
 
-// Recall returns the stored answer of a key.
-func (s *reader) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
-	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
-}
-
 // Remember calls Answer with nil.
 func (s *changer) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
@@ -58,16 +53,6 @@ func (s *changer) Remember(ctx context.Context, once *store.Once) (then *store.A
 		return err
 	}})
 	return then, err
-}
-
-// Forget deletes answers in the order of their expiry.
-func (s *keeper) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	n := 0
-	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-		n, err = t.changes(t.q.dropAnswers.Int(codec.Micros(now)).Int(int64(max(limit, 0))))
-		return err
-	}})
-	return n, err
 }
 
 // changes executes a statement, and returns how many rows it has changed.

@@ -12,54 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// readReplay reads the columns of a row.
-func readReplay(q *sqlite3.Stmt) (*decide.StoredReplay, error) {
-	r, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
-	if err != nil {
-		return nil, err
-	}
-	r.UpTo, r.Cursor, r.Started = q.Integer(3), q.Integer(4), int(q.Integer(5))
-	r.Done, r.Delivered, r.Failed, r.Row = int(q.Integer(6)), int(q.Integer(7)), int(q.Integer(8)), int(q.Integer(9))
-	return &decide.StoredReplay{Number: q.Integer(0), Replay: r}, nil
-}
-
-// findReplay returns the replay that a statement with the replayQuery finds, or nil.
-func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
-	return rows.First(q.Text(id), nil, readReplay)
-}
-
-// PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:
-// an operator may want to stop the writes that flush it.
-func (s *changer) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
-	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
-		do: func(t *tx) (int64, error) { return putReplay(t, scope, r) }})
-}
-
-// putReplay decides before it writes.
-func putReplay(t *tx, scope store.Scope, r grapnel.Replay) (revision int64, err error) {
-	there, err := findReplay(t.q.replay, r.ID)
-	if err == nil {
-		r, err = decide.Replay(scope, there.Shown(), r)
-	}
-	if err != nil {
-		return 0, err
-	}
-	body, err := codec.EncodeReplay(r)
-	if err != nil {
-		return 0, err
-	}
-	revision = r.Revision + 1
-	if there != nil {
-		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.Number).Run()
-	}
-	insert := t.q.addReplay.Text(r.ID).Text(r.Tenant).Text(r.Endpoint).Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body)
-	number, err := rows.LookUp(insert)
-	if err != nil {
-		return 0, err
-	}
-	return revision, t.q.addProgress.Int(number).Int(t.deliveries.last).Run()
-}
-
 // Replay returns one.
 func (s *reader) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
 	kept, err := rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (*decide.StoredReplay, error) { return scopedReplay(r, scope, id) })

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -21,15 +22,6 @@ const (
 	eventColumns = `e.seq, e.id, k.tenant, k.type, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data,
 		k.source`
 )
-
-// readHead reads the columns of headsQuery; those of headQuery begin with the same ones.
-func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
-	return store.Head{
-		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
-		Due: rows.ReadTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: rows.ReadTime(q, 7),
-		Trigger: rows.ReadWord(q, 8, codec.Triggers), CreatedAt: codec.Moment(q.Integer(9)),
-	}
-}
 
 // Heads leaves out blocked heads: they have no due time. A page is a few hundred entries of one
 // index. That takes the writer less time than a flush.
@@ -115,4 +107,53 @@ func (s *database) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 		e.Data, e.Metadata, e.Damaged = nil, nil, true
 	}
 	return e, nil
+}
+
+const (
+	// stuckQuery reads all heads of an endpoint by their index: a tenth of a second for a million.
+	// An index of stuck lanes would have to be written with every failing attempt. The plus keeps
+	// SQLite from reading the deliveries behind the heads.
+	stuckQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ? AND +position > 0 AND (attempts > 0 OR blocked = 1)
+		AND seq > ? AND (? OR tenant = (SELECT number FROM tenant WHERE name = ?)) ORDER BY seq LIMIT ?`
+	behindQuery = `SELECT count(*) FROM
+		(SELECT 1 FROM pending WHERE target = ? AND lane = ? AND position > ? AND position > 0 LIMIT ?)`
+)
+
+// StuckLanes returns at most Limit lanes; no limit: none.
+func (s *reader) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
+	tenant, one := scope.One()
+	if q.Limit <= 0 || one && !scope.Allows(tenant) {
+		return nil, ctx.Err()
+	}
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (lanes []grapnel.Lane, err error) {
+		target, err := rows.Integer(r.Query(targetQuery).Text(q.Endpoint))
+		if err != nil || target == 0 {
+			return nil, err
+		}
+		heads, err := rows.Integers(r.Query(stuckQuery).Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
+		if err != nil {
+			return nil, err
+		}
+		for _, seq := range heads {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			l, err := readLane(r, target, seq)
+			if err != nil {
+				return nil, err
+			}
+			lanes = append(lanes, l)
+		}
+		return lanes, nil
+	})
+}
+
+// readLane reads the lane whose head has this row id.
+func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
+	d, err := fetch(r, head)
+	if d == nil {
+		return grapnel.Lane{}, cmp.Or(err, codec.ErrMangled)
+	}
+	behind, err := rows.Integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
+	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in
@@ -137,10 +136,4 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 		removed += t.conn.Changed()
 	}
 	return removed, nil
-}
-
-// Imbalance compares counts that are maintained in different ways: created deliveries are counted
-// up only, pending and finished ones up and down.
-func (s *reader) Imbalance(ctx context.Context) (int64, error) {
-	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return rows.One(r, imbalanceQuery) })
 }

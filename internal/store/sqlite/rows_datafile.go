@@ -11,6 +11,8 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // dataFile is the file beside the database that has the data of events above a size which are
@@ -19,8 +21,8 @@ import (
 //
 // The data of a batch are synced before its frame is written: a valid frame, and so a row, refers
 // to data that are on the disk. The file only grows, and rows refer to rising places. A purge makes
-// holes in it (holes.go). Data without a row (of a repeated event, or of a batch that a crash cut
-// off) become a part of these.
+// holes in it (keep_holes.go). Data without a row (of a repeated event, or of a batch that a crash
+// cut off) become a part of these.
 //
 // Each write ends with a mark: the key of the database and where it ends. The tables and each frame
 // say where the last write ends, so a start notices a file that is too short or of another moment.
@@ -177,7 +179,7 @@ func (d *dataFile) whole(data []byte, packed int64) ([]byte, int64, error) {
 }
 
 // rises notes that a new row refers to its data. They are behind those of earlier rows, or a purge
-// would remove them together with those (holes.go).
+// would remove them together with those (keep_holes.go).
 func (d *dataFile) rises(f *codec.Frozen) error {
 	place, _, apart := codec.Apart(f.Data, f.Packed)
 	if apart && place.At < d.last {
@@ -216,3 +218,33 @@ func (d *dataFile) close() error {
 	}
 	return nil
 }
+
+// position is the row of the table journal.
+type position struct {
+	key        uint64
+	number     uint64 // of the last batch in the tables
+	needed     bool   // the journal may have later ones
+	generation uint64 // of the journal
+	frame      uint64 // of the last batch in the tables that the journal had
+	alone      uint64 // the file of the tables has the batches up to here without SQLite's log
+	data       bool   // rows may refer to the file of data
+	until      int64  // where in the file of data its last write ends
+}
+
+const journalQuery = "SELECT key, number, needed, data, generation, frame, alone, until FROM journal"
+
+// widened is added to the numbers in the row, which keeps its size so; see the table journal.
+const widened = 1 << 62
+
+func narrowed(n int64) uint64 { return uint64(n &^ widened) }
+
+func readPosition(conn *sqlite3.Conn) (p position, err error) {
+	q := conn.Query(journalQuery)
+	err = rows.Single(q, func() {
+		p = position{key: uint64(q.Integer(0)), number: narrowed(q.Integer(1)), needed: q.Integer(2) == 1, data: q.Integer(3) == 1,
+			generation: uint64(q.Integer(4)), frame: narrowed(q.Integer(5)), alone: narrowed(q.Integer(6)), until: int64(narrowed(q.Integer(7)))}
+	})
+	return p, err
+}
+
+const wayOut = "put the files of one moment back, or restore a backup"

@@ -9,7 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // Record applies the changes in order; each result is the state right after its change.
@@ -221,8 +220,6 @@ func applyChange(t *tx, d *place, c *store.Change, attempt []byte, a *grapnel.Tr
 	return t.laneHead(d.target, d.Key)
 }
 
-const standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
-
 // storeStanding stores a change's standing, unless a newer one is stored or the endpoint was
 // removed: no call would delete that standing any more.
 func storeStanding(t *tx, s *store.Standing, body []byte) error {
@@ -231,15 +228,4 @@ func storeStanding(t *tx, s *store.Standing, body []byte) error {
 		return err
 	}
 	return t.q.setStanding.Text(s.Endpoint).Int(s.Number).Blob(body).Run()
-}
-
-// Standings are sorted by endpoint.
-func (s *reader) Standings(ctx context.Context) ([]store.Standing, error) {
-	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Standing, error) {
-		return rows.Each(r.Query(standingsQuery), func(q *sqlite3.Stmt) (one store.Standing, err error) {
-			one.Endpoint, one.Number = q.String(0), q.Integer(1)
-			one.Standing, err = codec.DecodeStanding(0, q.Bytes(2))
-			return one, err
-		})
-	})
 }

@@ -186,22 +186,11 @@ func (o *extending) apply(t *tx) error {
 	return t.q.extend.Int(codec.Micros(l.Until)).Int(l.Delivery).Run()
 }
 
-// Lease finds a lease by its token.
-func (s *reader) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
-	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
-		return rows.First(r.Query(leaseOfQuery).Text(token), store.ErrNotFound("lease"), func(q *sqlite3.Stmt) (grapnel.Lease, error) {
-			return readLease(q, q.String(12)), nil
-		})
-	})
-}
-
-// LeaseList returns leases in the order of their ends.
-func (s *reader) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
-	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.Lease, error) {
-		target, err := rows.Integer(r.Query(targetQuery).Text(queue))
-		if err != nil || target == 0 || limit <= 0 {
-			return nil, err
-		}
-		return readLeases(r.Query(leasesQuery).Int(target), queue, limit)
-	})
+// readHead reads the columns of headsQuery; those of headQuery begin with the same ones.
+func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
+	return store.Head{
+		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
+		Due: rows.ReadTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: rows.ReadTime(q, 7),
+		Trigger: rows.ReadWord(q, 8, codec.Triggers), CreatedAt: codec.Moment(q.Integer(9)),
+	}
 }

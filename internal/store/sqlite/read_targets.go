@@ -24,10 +24,6 @@ const (
 		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	// gatherQuery finds all pending deliveries of one target by the two existing indexes, in no
-	// order. A further condition is checked in their rows.
-	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?1%[1]s
-		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ?1 AND head = 0%[1]s`
 
 	tallyQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
 		WHERE y.target = ? AND (? OR y.tenant = (SELECT number FROM tenant WHERE name = ?))`
@@ -230,10 +226,4 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 		streams = append(streams, l.column(fmt.Sprintf(pendingTargetQuery, waiting+l.waitingFits()), l.within, t.number))
 	}
 	return streams, nil
-}
-
-// gather returns the row ids of all pending deliveries of a target that fit a condition, in no
-// order.
-func gather(r *sqlite3.Conn, target int64, fits string) ([]int64, error) {
-	return rows.Integers(r.Query(fmt.Sprintf(gatherQuery, fits)).Int(target))
 }

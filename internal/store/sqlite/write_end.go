@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -72,3 +73,23 @@ func (s *changer) oldest(ctx context.Context, endpoint string, limit int) ([]int
 		return rows.Integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
 	})
 }
+
+// waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
+func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
+	if target, err = rows.Integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
+		return 0, 0, err
+	}
+	waiting, err = rows.Integer(r.Query(waitingQuery).Int(target))
+	return target, waiting, err
+}
+
+// gather returns the row ids of all pending deliveries of a target that fit a condition, in no
+// order.
+func gather(r *sqlite3.Conn, target int64, fits string) ([]int64, error) {
+	return rows.Integers(r.Query(fmt.Sprintf(gatherQuery, fits)).Int(target))
+}
+
+// gatherQuery finds all pending deliveries of one target by the two existing indexes, in no
+// order. A further condition is checked in their rows.
+const gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?1%[1]s
+		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ?1 AND head = 0%[1]s`

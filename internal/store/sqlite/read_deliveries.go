@@ -149,12 +149,3 @@ func (s *reader) Waiting(ctx context.Context, endpoint string, limit int) (int, 
 		return int(min(waiting, int64(max(limit, 0)))), err
 	})
 }
-
-// waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
-func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
-	if target, err = rows.Integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
-		return 0, 0, err
-	}
-	waiting, err = rows.Integer(r.Query(waitingQuery).Int(target))
-	return target, waiting, err
-}
