@@ -166,7 +166,7 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 
 // postgresNumbers are those of the PostgreSQL store.
 func postgresNumbers(db *postgres.Store) []prometheus.Collector {
-	return append(numbers(db.Stats, []number[postgres.Stats]{
+	return append(numbers(func() postgres.Stats { return db.Stats() }, []number[postgres.Stats]{
 		{"grapnel_store_operations_total", "Operations that were committed; against commits, how many share one.", false,
 			func(s postgres.Stats) float64 { return float64(s.Operations) }},
 		{"grapnel_store_failed_total", "Transactions that were not committed.", false,

@@ -108,7 +108,7 @@ func TestEventsAreInEachBatch(t *testing.T) {
 		l.join(events[len(events)-1])
 	}
 	for n, want := range []int{2, 1, 0, 0, 0, 0, 0} { // events in batches of 4
-		took := l.take(nil, 4, &share{most: 512, least: 64})
+		took := l.take(nil, 4, &share{most: 512, least: 64, weigh: weigh})
 		for _, r := range took {
 			if r.grows() {
 				want--
