@@ -109,6 +109,7 @@ func (c *child) start() {
 	args = append(args, c.program.flag...)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}, c.program.env...)
+	cmd.Dir = c.dir // where a node of PostgreSQL keeps its session key
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	p, err := process.Start(cmd)
 	if err != nil {
