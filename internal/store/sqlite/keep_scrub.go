@@ -159,7 +159,7 @@ func (s *keeper) scrubPurged(ctx context.Context) error {
 
 // pinned calls do while a snapshot is open, which keeps the log from being restarted: pages
 // committed meanwhile stay in it. do writes, so the snapshot is on a connection for reading. On a
-// full disk Store.snapshot may use that of the writer, which would wait for itself then.
+// full disk snapshot may use that of the writer, which would wait for itself then.
 func (s *keeper) pinned(ctx context.Context, do func() error) error {
 	return s.readFlushed(ctx, func(r *sqlite3.Conn) error {
 		return rows.Together(r, func(r *sqlite3.Conn) error {

@@ -4,8 +4,6 @@ package sqlite3
 
 import "modernc.org/libc"
 
-type parts struct{}
-
 // SyncInParts does nothing here.
 func (c *Conn) SyncInParts(int64, func(fd int, at, size int64) error) error { return nil }
 
