@@ -96,7 +96,7 @@ prove: needs ## Run everything, what is concurrent under the race detector; inst
 prove-binary: export CGO_ENABLED = 0
 prove-binary: needs-sdk
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip 'Harness|$(LATENCY)' ./e2e
-	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 6 ./e2e/receivers
+	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 9 ./e2e/receivers
 
 # Models and the tests with a browser compare no times, so they come last where several want a processor.
 prove-models: export CGO_ENABLED = 0
