@@ -34,7 +34,7 @@ CREATE SEQUENCE delivery_number;
 
 -- Events, finished deliveries and attempts are in one table per day, which is dropped as a whole. A
 -- row id says its day: day D since 1970 has those from D * 2^36 on. The program creates the tables
--- of a day before it draws row ids from it (days.go).
+-- of a day before it draws row ids from it.
 
 -- Append-only. The deliveries created with the event have row ids from first to last; others may have
 -- row ids between them.

@@ -6,7 +6,7 @@
 -- The tables of an embedded database.
 --
 -- Times are microseconds since 1970, hours and days count from 1970 too. Words of a fixed set
--- (statuses, triggers, …) are the small numbers of words.go. seq is a row id: of an event, or of a
+-- (statuses, triggers, …) are small numbers. seq is a row id: of an event, or of a
 -- delivery, whose row moves from pending to finished and keeps it. A column without a comment is
 -- the field of that name in the Go types.
 
@@ -42,11 +42,11 @@ CREATE TABLE event (
     metadata     BLOB,
     packed       INTEGER NOT NULL, -- how data is compressed
     sum          INTEGER NOT NULL, -- checksum of everything that was published
-    data         BLOB,             -- or where it is in the file of data (datafile.go)
+    data         BLOB,             -- or where it is in the file of data
     intake       BLOB              -- how it came in; last, so that reading the rest does not read it
 );
--- Ids are unique in a tenant. The one writer looks for the tenant's id before it adds an event
--- (append.go), so the index need not know tenants; it admits no id twice of a kind.
+-- Ids are unique in a tenant. The one writer looks for the tenant's id before it adds an event,
+-- so the index need not know tenants; it admits no id twice of a kind.
 CREATE UNIQUE INDEX event_id ON event (id, kind);
 
 -- Indexes for lists begin with the block of a row id: 4096 row ids each. So new entries of all kinds
@@ -81,7 +81,7 @@ CREATE TABLE pending (
     lane      TEXT,
     reason    TEXT,
     wide      INTEGER,                    -- when its last attempt was recorded, if that failed because of the endpoint, not of the event
-    outcome   INTEGER NOT NULL DEFAULT 0, -- of its last attempt (outcome.go)
+    outcome   INTEGER NOT NULL DEFAULT 0, -- of its last attempt
     -- The lease of a head. It is in this row because whatever grants or ends a lease writes the row
     -- anyway, and because a finished delivery has no lease then.
     token     TEXT,                       -- NULL: it is not leased
@@ -119,7 +119,7 @@ CREATE TABLE finished (
     code,
     reason    TEXT,
     last      BLOB,             -- the last attempt, or its number in the table ending
-    outcome   INTEGER NOT NULL  -- status code and class of the last attempt, and the reason code (outcome.go)
+    outcome   INTEGER NOT NULL  -- status code and class of the last attempt, and the reason code
 );
 -- The outcomes of undelivered deliveries stand side by side; status 3 is delivered.
 CREATE INDEX finished_target ON finished (seq >> 12, target, outcome);
@@ -160,7 +160,7 @@ CREATE TABLE mark (
 );
 
 -- Dead letters about which nothing was done: neither discarded nor repeated with success. So a list
--- of them passes no others. Rows come and go with those of finished (place.go, purge.go), and with
+-- of them passes no others. Rows come and go with those of finished, and with
 -- marks, by the triggers.
 CREATE TABLE letter (
     target INTEGER NOT NULL,
@@ -343,7 +343,7 @@ CREATE TABLE known (
 );
 CREATE INDEX known_until ON known (until);
 
--- The index of these keys, for events up to known_moved.seq (recent.go). Entries of expired keys
+-- The index of these keys, for events up to known_moved.seq. Entries of expired keys
 -- stay; those before swept were removed. Ten million take 200 MB.
 CREATE TABLE known_key (
     prefix INTEGER NOT NULL, -- of the key
