@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
@@ -120,7 +121,7 @@ func tellSettled(r reader, one client.Settled) error {
 	}
 	if !r.Machine() {
 		r.world.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", r.world.Now().UTC().Format("15:04:05"), one.Outcome, m.Type,
-			m.EventID, m.Attempt, took(one.Took), why)
+			m.EventID, m.Attempt, say.Took(one.Took), why)
 		return nil
 	}
 	doc := cli.Encode(struct {
@@ -135,17 +136,6 @@ func tellSettled(r reader, one client.Settled) error {
 		Took       string         `json:"took"`
 	}{one.Outcome, why, one.Err == nil, m.EventID, m.DeliveryID, m.Type, m.Key, m.Attempt, one.Took.String()})
 	return r.Print(single(m.DeliveryID, doc))
-}
-
-// took is a duration, rounded for people.
-func took(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(10 * time.Microsecond).String()
 }
 
 // program is a handler that runs a program.

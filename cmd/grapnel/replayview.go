@@ -5,16 +5,17 @@ import (
 	"strconv"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 var replayHead = []string{"REPLAY", "STATUS", "ENDPOINT", "TOTAL", "MADE", "DONE", "DELIVERED", "FAILED", "STARTED", "ETA", "WHY"}
 
 func deliveriesOf(n int, more bool) string {
-	if n == 1 && !more {
-		return "1 delivery"
+	if more {
+		return say.Capped(n, true) + " deliveries"
 	}
-	return count(n, more) + " deliveries"
+	return say.Many(n, "delivery", "deliveries")
 }
 
 func printReplays(r reader, all []client.Replay) error {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
-	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -186,7 +186,7 @@ func portion(n, of int) string {
 	if n == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%d (%s %%)", n, words.Percent(int64(n), int64(of)))
+	return fmt.Sprintf("%d (%s %%)", n, say.Percent(int64(n), int64(of)))
 }
 
 // picture draws the time line of a report.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
-	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 var sources = resource[client.Source]{
@@ -98,8 +98,8 @@ func releasedText(n *client.Released) string {
 	if n == nil {
 		return ""
 	}
-	return words.Many(n.Events, "event", "events") + ", " + words.Many(n.Duplicates, "duplicate", "duplicates") + ", " +
-		words.Many(n.Conflicts, "conflict", "conflicts") + "; " + strconv.Itoa(n.Quarantined) + " still in quarantine"
+	return say.Many(n.Events, "event", "events") + ", " + say.Many(n.Duplicates, "duplicate", "duplicates") + ", " +
+		say.Many(n.Conflicts, "conflict", "conflicts") + "; " + strconv.Itoa(n.Quarantined) + " still in quarantine"
 }
 
 func sourceView(r reader, one *client.Source) cli.View {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
@@ -39,9 +40,9 @@ func groupsView(stats *client.Stats) cli.View {
 
 // statsSaid is the totals as a sentence: what finished, what did not, and what failed meanwhile.
 func statsSaid(stats *client.Stats) string {
-	parts := []string{words.Many(stats.All.Finished(), "delivery", "deliveries") + " finished"}
+	parts := []string{say.Many(stats.All.Finished(), "delivery", "deliveries") + " finished"}
 	if stats.Pending != nil {
-		parts = append(parts, words.Count(*stats.Pending)+" pending now")
+		parts = append(parts, say.Count(*stats.Pending)+" pending now")
 	}
 	if text := words.FailedAttempts(&stats.All.Totals); text != "" {
 		parts = append(parts, text)
@@ -67,7 +68,7 @@ func percent(part *float64) string {
 	if part == nil {
 		return ""
 	}
-	return words.Share(*part) + "%"
+	return say.Share(*part) + "%"
 }
 
 // brief is a duration to three digits or so.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -78,7 +79,7 @@ func TestTopOnceSaysWhatThePageSays(t *testing.T) {
 	verdict := words.Overall(now, o)
 	wants := []string{verdict.Say(), verdict.Next, words.Backlog(now, o), words.DeadLetters(o), words.States(&o.Endpoints),
 		words.Ahead(now, o).Says}
-	for _, f := range words.Figures(&o.Totals, words.Count(o.Pending.All)) {
+	for _, f := range words.Figures(&o.Totals, say.Count(o.Pending.All)) {
 		wants = append(wants, f.Name+" "+f.Value, f.Note)
 	}
 	for _, want := range wants {

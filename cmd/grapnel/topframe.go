@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -49,7 +50,7 @@ func topLines(f *topFrame, width int, paint func(tone, text string) string) (lin
 	if paint == nil {
 		paint = func(_, text string) string { return text }
 	}
-	say := func(tone, text string) {
+	add := func(tone, text string) {
 		for line := range strings.SplitSeq(cli.Wrap(cli.Clean(text), width), "\n") {
 			lines = append(lines, paint(tone, cli.Cut(line, width)))
 		}
@@ -58,20 +59,20 @@ func topLines(f *topFrame, width int, paint func(tone, text string) string) (lin
 	title := cli.Cut("grapnel top  "+cli.Clean(f.server), max(width-len(clock)-1, 1))
 	lines = append(lines, paint("faint", title+strings.Repeat(" ", max(width-cli.Columns(title)-len(clock), 1))+clock))
 	if f.trouble != "" {
-		say(words.Bad, f.trouble)
+		add(words.Bad, f.trouble)
 	}
 	o := f.seen
 	if o == nil {
 		return lines
 	}
 	if f.trouble != "" {
-		say(words.Wait, "The numbers below are "+words.Roughly(max(f.now.Sub(f.at), 0))+" old.")
+		add(words.Wait, "The numbers below are "+say.Roughly(max(f.now.Sub(f.at), 0))+" old.")
 	}
 	verdict := words.Overall(f.at, o)
 	lines = append(lines, "")
-	say(words.Tone(o), verdict.Say())
+	add(words.Tone(o), verdict.Say())
 	if verdict.Next != "" {
-		say("", verdict.Next)
+		add("", verdict.Next)
 	}
 	lines = append(lines, "")
 	row := func(name, text string) {
@@ -85,7 +86,7 @@ func topLines(f *topFrame, width int, paint func(tone, text string) string) (lin
 			lines = append(lines, paint("faint", head)+cli.Cut(line, max(width-left, 1)))
 		}
 	}
-	for _, figure := range words.Figures(&o.Totals, words.Count(o.Pending.All)) {
+	for _, figure := range words.Figures(&o.Totals, say.Count(o.Pending.All)) {
 		text := strings.TrimSpace(figure.Value + " " + figure.Unit)
 		if figure.Note != "" {
 			text += ", " + figure.Note
@@ -129,7 +130,7 @@ func topRest(f *topFrame, width int, paint func(tone, text string) string) (line
 		state := words.Health(e.Health.State)
 		name := cli.Cut(cli.Clean(words.Name(e)), names)
 		name += strings.Repeat(" ", names-cli.Columns(name))
-		text := fmt.Sprintf("%10s  %s  ", words.Capped(int64(e.Health.Held), e.Health.HeldMore), name)
+		text := fmt.Sprintf("%10s  %s  ", say.Capped(e.Health.Held, e.Health.HeldMore), name)
 		text = cli.Cut(text+cli.Clean(words.Consequence(f.at, e)), max(width-13, 1))
 		lines = append(lines, paint(state.Tone, fmt.Sprintf("%-13s", state.Word))+text)
 	}

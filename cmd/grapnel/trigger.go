@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
-	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
 )
 
@@ -263,7 +263,7 @@ func (s *session) sendTimes(ctx context.Context, p *cli.Printer, v *scheme.Setti
 		return err
 	}
 	if failed < times {
-		return cli.Partial("%s of %d not taken", words.Many(failed, "request", "requests"), times)
+		return cli.Partial("%s of %d not taken", say.Many(failed, "request", "requests"), times)
 	}
 	f := &cli.Fault{Exit: cli.ExitFailure, Code: "refused", Text: fmt.Sprintf("the receiver answered %d", all[0].Status)}
 	if all[0].Status < http.StatusInternalServerError {

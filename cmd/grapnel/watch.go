@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
@@ -51,7 +52,7 @@ func watch(ctx context.Context, r reader, all []client.Replay) error {
 		return err
 	}
 	if undelivered > 0 {
-		return cli.Partial("%s not delivered", deliveriesOf(undelivered, false))
+		return cli.Partial("%s not delivered", say.Many(undelivered, "delivery", "deliveries"))
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package server
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
@@ -22,17 +22,9 @@ func burns(r promise.Report) (all []alert.Burn) {
 			if b.Severity == grapnel.SeverityPage {
 				severity = grapnel.SeverityPage
 			}
-			all = append(all, alert.Burn{Promise: v.Name, Windows: fmt.Sprintf("%s and %s", span(b.Long), span(b.Short)),
+			all = append(all, alert.Burn{Promise: v.Name, Windows: fmt.Sprintf("%s and %s", say.Spoken(b.Long), say.Spoken(b.Short)),
 				Long: b.LongRatio / v.Objective.Budget(), Short: b.ShortRatio / v.Objective.Budget(), Allowed: b.Rate, Severity: severity})
 		}
 	}
 	return all
-}
-
-// span is a window in words.
-func span(d time.Duration) string {
-	if d < time.Hour {
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%d h", d/time.Hour)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/policy"
@@ -222,22 +223,22 @@ func (o *outage) pagesSay(when string, total *wire.Totals, pending map[string]in
 		}
 	}
 	figures := func(t *wire.Totals) []string {
-		return []string{"<dd>" + words.Count(t.Delivered) + " ",
-			fmt.Sprintf("<dd>%s <small>%%</small>", words.Percent(t.FirstAttemptSuccess, t.FirstAttempts)),
-			"of " + words.Many(t.FirstAttempts, "first attempt", "first attempts"), words.FailedAttempts(t),
-			words.Count(t.Failed) + " failed in 24 h", "<span>" + words.Count(t.Delivered) + " delivered, "}
+		return []string{"<dd>" + say.Count(t.Delivered) + " ",
+			fmt.Sprintf("<dd>%s <small>%%</small>", say.Percent(t.FirstAttemptSuccess, t.FirstAttempts)),
+			"of " + say.Many(t.FirstAttempts, "first attempt", "first attempts"), words.FailedAttempts(t),
+			say.Count(t.Failed) + " failed in 24 h", "<span>" + say.Count(t.Delivered) + " delivered, "}
 	}
 	again := func(t *wire.Totals) []string {
 		if t.TriedAgain == 0 {
 			return nil
 		}
-		return []string{words.Count(t.TriedAgain) + " tried again"}
+		return []string{say.Count(t.TriedAgain) + " tried again"}
 	}
 	read(o.pages, "/", slices.Concat(figures(total), again(total),
-		[]string{"<dd>" + words.Count(pending[""]) + " <small>held or due</small>"})...)
+		[]string{"<dd>" + say.Count(pending[""]) + " <small>held or due</small>"})...)
 	read(o.pages, "/stats?by=hour&since=24h", slices.Concat(again(total), []string{
-		words.Many(pending[""], "delivery is", "deliveries are") + " pending now. ", words.FailedAttempts(total),
-		"of " + words.Many(total.FirstAttempts, "first attempt", "first attempts")})...)
+		say.Many(pending[""], "delivery is", "deliveries are") + " pending now. ", words.FailedAttempts(total),
+		"of " + say.Many(total.FirstAttempts, "first attempt", "first attempts")})...)
 	o.openPortal()
 	of := o.tally.figures(time.Now(), o.tally.endpoints)
 	for _, id := range o.endpoints {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -161,7 +162,7 @@ func thresholdOf(r *client.AlertRule) string {
 	case "yes or no":
 		return "as soon as it is so"
 	case "seconds":
-		number = spoken(time.Duration(r.Threshold * float64(time.Second)))
+		number = say.Spoken(time.Duration(r.Threshold * float64(time.Second)))
 	case "percent":
 		number += " %"
 	case "number":
@@ -195,13 +196,13 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 	}
 	switch {
 	case firing > 0:
-		m.Verdict.Pieces = []piece{{many(firing, "alert fires", "alerts fire") + plus, toneBad}, {".", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(firing, "alert fires", "alerts fire") + plus, toneBad}, {".", ""}}
 		m.Verdict.Next = "An alert is resolved by itself once its condition has ended."
 		if !m.Portal {
 			m.Verdict.Next += " Acknowledge it when you take care of it: pages are then not repeated."
 		}
 	case acknowledged > 0:
-		m.Verdict.Pieces = []piece{{none + "; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
+		m.Verdict.Pieces = []piece{{none + "; " + say.Many(acknowledged, "is", "are") + " acknowledged.", ""}}
 	case m.Portal:
 		m.Verdict.say(none+".", "", "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end.")
 	default:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
@@ -26,7 +27,7 @@ func (m *deliveryModel) attempts(v *visit, d *client.Delivery) {
 			tone = toneBad
 		}
 		row := attemptRow{Number: a.Number, Tone: tone, Result: words.Result(a.StatusCode, a.ErrorClass), At: v.at(a.StartedAt),
-			Took: took(time.Duration(a.Duration)), Phases: phases(a), Trigger: triggers[a.Trigger],
+			Took: say.Took(time.Duration(a.Duration)), Phases: phases(a), Trigger: triggers[a.Trigger],
 			Href: v.link(fmt.Sprintf("/deliveries/%s?attempt=%d", d.ID, a.Number))}
 		row.Here = chosen == fmt.Sprint(a.Number)
 		m.Attempts = append(m.Attempts, row)
@@ -55,7 +56,7 @@ func phases(a *client.Attempt) (all []phase) {
 		{"DNS", a.Phases.DNS}, {"connect", a.Phases.Connect}, {"TLS", a.Phases.TLS}, {"first byte", a.Phases.FirstByte}, {"body", a.Phases.Body},
 	} {
 		if p.d > 0 {
-			all = append(all, phase{p.name, took(time.Duration(p.d))})
+			all = append(all, phase{p.name, say.Took(time.Duration(p.d))})
 		}
 	}
 	return all
@@ -75,7 +76,7 @@ func (m *deliveryModel) timeline(v *visit, d *client.Delivery) {
 			Says: fmt.Sprintf("Attempt %d, %s, at the latest %s", p.Number, p.At.Absolute(), p.Latest.Absolute())})
 	}
 	var end picture.End
-	says := fmt.Sprintf("%s, %s.", many(len(past), "attempt made", "attempts made"), many(len(future), "planned", "planned"))
+	says := fmt.Sprintf("%s, %s.", say.Many(len(past), "attempt made", "attempts made"), say.Many(len(future), "planned", "planned"))
 	if n := len(m.Planned); n > 0 && n < 50 {
 		last := m.Planned[n-1]
 		end = picture.End{At: last.Latest.At.Add(time.Second), Label: "gives up"}
@@ -117,7 +118,7 @@ func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
 	case is.Body != nil:
 		m.Request.Note = "The request had no body."
 	case some:
-		m.Request.Note = many(len(body), "byte", "bytes") + " of " + is.ContentType + " are not shown."
+		m.Request.Note = say.Many(len(body), "byte", "bytes") + " of " + is.ContentType + " are not shown."
 	}
 }
 
@@ -149,7 +150,7 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, ep *client.Endpoi
 	case a.StatusCode == 0:
 		m.Response.Note = sentence(a.Error)
 	case a.ResponseBase64 != nil:
-		m.Response.Note = many(len(a.ResponseBase64), "byte", "bytes") + " that are no text are not shown."
+		m.Response.Note = say.Many(len(a.ResponseBase64), "byte", "bytes") + " that are no text are not shown."
 	case a.ResponseBody == "":
 		m.Response.Note = "The response had no body."
 	default:

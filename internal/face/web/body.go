@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // colouredBytes bounds the bodies that are shown in colours; a longer one would make the page
@@ -32,7 +33,7 @@ func (v *visit) readable(body []byte) []span {
 	for cut > 0 && !utf8.RuneStart(body[cut]) {
 		cut--
 	}
-	return []span{{"", string(body[:cut])}, {"k", "\n… " + many(len(body)-cut, "byte more", "bytes more")}}
+	return []span{{"", string(body[:cut])}, {"k", "\n… " + say.Many(len(body)-cut, "byte more", "bytes more")}}
 }
 
 // coloured takes valid JSON apart: names are soft, texts are coloured, the rest is plain.

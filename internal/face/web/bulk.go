@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 )
 
@@ -22,9 +23,9 @@ type bulk struct {
 func (b bulk) Any() bool { return b.Retry != "" || b.Compare != "" }
 
 func (v *visit) bulk(path string, s *search, rows int, more bool) bulk {
-	b := bulk{Letters: path == "/dead-letters", Search: s.Text, More: more, All: "all " + count(rows) + " that match"}
+	b := bulk{Letters: path == "/dead-letters", Search: s.Text, More: more, All: "all " + say.Count(rows) + " that match"}
 	if more {
-		b.All = "all that match, " + count(rows) + "+"
+		b.All = "all that match, " + say.Count(rows) + "+"
 	}
 	if v.web.home == "" { // a portal has none of these pages
 		b.JSONL = v.link(path + "/export" + withQuery("q", s.Text, "format", client.JSONLines))
@@ -85,12 +86,12 @@ func (v *visit) eachPicked(one, several, done string, do func(id string) error) 
 	if n == 0 {
 		return "", first
 	}
-	said := many(n, one, several) + " " + done + "."
+	said := say.Many(n, one, several) + " " + done + "."
 	if rest := len(ids) - n; rest > 0 {
-		said += " " + many(rest, "other was", "others were") + " refused: " + first.Error()
+		said += " " + say.Many(rest, "other was", "others were") + " refused: " + first.Error()
 	}
 	if more {
-		said += " These were the newest " + count(len(ids)) + " that match; older ones are unchanged."
+		said += " These were the newest " + say.Count(len(ids)) + " that match; older ones are unchanged."
 	}
 	return said, nil
 }
@@ -116,7 +117,7 @@ func (v *visit) tooLong(text string) error {
 	if len(text) <= v.web.Bounds.Search {
 		return nil
 	}
-	return refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
+	return refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+say.Count(v.web.Bounds.Search)+" characters.")
 }
 
 // parsed reads a search, in which an endpoint's name becomes its id.

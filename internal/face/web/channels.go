@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/wire"
@@ -53,9 +54,9 @@ func alertChannels(v *visit) (channelsModel, error) {
 	}
 	m.pager = v.pager("/channels", cursor, found.Next)
 	here := m.here()
-	m.Verdict.say("Alerts go to "+many(len(found.Data), "channel", "channels")+here+".", "", "")
+	m.Verdict.say("Alerts go to "+say.Many(len(found.Data), "channel", "channels")+here+".", "", "")
 	if failing > 0 {
-		m.Verdict.say("Alerts do not arrive: "+many(failing, "channel"+here+" fails", "channels"+here+" fail")+".", "", "")
+		m.Verdict.say("Alerts do not arrive: "+say.Many(failing, "channel"+here+" fails", "channels"+here+" fail")+".", "", "")
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // order is the replay of one endpoint, as the form carries it.
@@ -24,7 +25,7 @@ type choice struct {
 // named are the deliveries with these ids, in their order.
 func (v *visit) named(ids []string) ([]client.Delivery, error) {
 	if len(ids) > v.web.Bounds.Page {
-		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are named.", "Name at most "+count(v.web.Bounds.Page)+", or use a search.")
+		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are named.", "Name at most "+say.Count(v.web.Bounds.Page)+", or use a search.")
 	}
 	var all []client.Delivery
 	for _, id := range ids {
@@ -45,7 +46,7 @@ func (v *visit) chooseNamed(ids []string, again bool) (choice, error) {
 	var c choice
 	finished := slices.DeleteFunc(all, func(d client.Delivery) bool { return !d.Status.Final() })
 	if n := len(ids) - len(finished); n > 0 {
-		c.notes = append(c.notes, many(n, "delivery is", "deliveries are")+" not finished and cannot be replayed; retry them instead.")
+		c.notes = append(c.notes, say.Many(n, "delivery is", "deliveries are")+" not finished and cannot be replayed; retry them instead.")
 	}
 	c.byEndpoint(finished, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
 	return c, nil
@@ -115,13 +116,13 @@ func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error)
 	}
 	if byName {
 		if c.more = more; more {
-			c.notes = append(c.notes, "These are the newest "+count(len(found))+" that match; older ones are left out. Replay them afterwards.")
+			c.notes = append(c.notes, "These are the newest "+say.Count(len(found))+" that match; older ones are left out. Replay them afterwards.")
 		}
 		c.byEndpoint(found, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
 		return c, nil
 	}
 	if more {
-		c.notes = append(c.notes, "The endpoints are those of the newest "+count(len(found))+
+		c.notes = append(c.notes, "The endpoints are those of the newest "+say.Count(len(found))+
 			" deliveries that match; others may have older ones.")
 	}
 	c.byEndpoint(found, func([]string) client.NewReplay { return replay })

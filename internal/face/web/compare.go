@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // compareModel compares the data of two events, which can be named by a delivery.
@@ -63,7 +64,7 @@ func compare(v *visit) (compareModel, error) {
 			more++
 		}
 	}
-	m.Verdict.say("The data differ: "+many(less, "line is", "lines are")+" only in the first, "+count(more)+" only in the second.", "", "")
+	m.Verdict.say("The data differ: "+say.Many(less, "line is", "lines are")+" only in the first, "+say.Count(more)+" only in the second.", "", "")
 	m.Lines = folded(lines)
 	return m, nil
 }

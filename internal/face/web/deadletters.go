@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -136,7 +137,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	case cursor != "":
 		m.Counted = "on this page"
 	case counted.Next != "":
-		m.Counted = "of the newest " + count(len(counted.Data))
+		m.Counted = "of the newest " + say.Count(len(counted.Data))
 	}
 	for i := range found.Data {
 		d := &found.Data[i]
@@ -180,7 +181,7 @@ func left(days *int) (text string, soon bool) {
 	case *days <= 0:
 		return "today", true
 	}
-	return many(*days, "day", "days"), *days <= soonDays
+	return say.Many(*days, "day", "days"), *days <= soonDays
 }
 
 // groups counts by endpoint and reason. Each group has its endpoint's id for a name.
@@ -220,9 +221,9 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		results := g.results.often()
 		parts := slices.Clone(results[:min(len(results), 3)])
 		if more := len(results) - len(parts); more > 0 {
-			parts = append(parts, many(more, "other", "others"))
+			parts = append(parts, say.Many(more, "other", "others"))
 		}
-		g.Results, g.Count = list(parts), count(g.n)
+		g.Results, g.Count = say.List(parts), say.Count(g.n)
 		g.Left, g.Soon = left(g.days)
 		m.Groups = append(m.Groups, *g)
 	}
@@ -257,11 +258,11 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 			first = d.DaysLeft
 		}
 	}
-	number := many(n, "delivery has", "deliveries have")
+	number := say.Many(n, "delivery has", "deliveries have")
 	if counted.Next != "" || m.Newest != "" { // a search that goes on need not find more
 		number = "At least " + number
 	}
-	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
+	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + say.Many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
 	if exact != nil {
 		m.Verdict.Pieces = []piece{{words.DeadLetters(exact), toneBad}}
 	}

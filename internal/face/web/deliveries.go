@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -114,7 +115,7 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 			m.Empty, m.Hint = "Nothing on this page matches.", "A search looks at one part of the deliveries at a time; older ones may match."
 		case m.Chart != nil && m.Chart.ended > 0 && m.Search.timeOnly():
 			m.Empty = "Retention has deleted the deliveries of this time."
-			m.Hint = many(m.Chart.ended, "delivery", "deliveries") + " ended then; the totals above remain."
+			m.Hint = say.Many(m.Chart.ended, "delivery", "deliveries") + " ended then; the totals above remain."
 		case m.Search.Text == "" && m.Chart != nil:
 			m.Empty, m.Hint, m.Clear = "Retention has deleted all deliveries.", "The totals above remain.", ""
 		case m.Search.Text == "":
@@ -132,17 +133,17 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 	for _, p := range order {
 		parts = append(parts, fmt.Sprintf("%d %s", by.n[p], p.Word))
 	}
-	number := many(len(m.Rows), "delivery", "deliveries")
+	number := say.Many(len(m.Rows), "delivery", "deliveries")
 	if more || m.Newest != "" {
 		number = "The newest " + number
 		if m.Newest != "" {
-			number = many(len(m.Rows), "older delivery", "older deliveries")
+			number = say.Many(len(m.Rows), "older delivery", "older deliveries")
 		}
 	}
 	number = m.Search.about(number)
 	switch {
 	case len(order) > 1:
-		m.Verdict.say(number+": "+list(parts)+".", "", "")
+		m.Verdict.say(number+": "+say.List(parts)+".", "", "")
 	case len(m.Rows) > 1:
 		m.Verdict.say(number+", all "+order[0].Word+".", "", "")
 	default:
@@ -195,7 +196,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if d.Last != nil {
-		r.Result, r.Took = words.Result(d.Last.StatusCode, d.Last.ErrorClass), took(time.Duration(d.Last.Duration))
+		r.Result, r.Took = words.Result(d.Last.StatusCode, d.Last.ErrorClass), say.Took(time.Duration(d.Last.Duration))
 	}
 	if d.ReplayResult != "" {
 		r.Why = "replayed; " + string(d.ReplayResult)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -67,7 +68,7 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 	m.Facts.link("Event", d.EventID, v.eventLink(d.Tenant, d.EventID))
 	m.Facts.link("Key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
 	if d.Sequence > 0 {
-		m.Facts.add("Position of its key", count(d.Sequence))
+		m.Facts.add("Position of its key", say.Count(d.Sequence))
 	}
 	if ep != nil {
 		m.Facts.add("Policy", words.Policy(ep.Policy, ep.PolicyChanges))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -20,7 +21,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 		out.Pieces = append(out.Pieces, piece{" " + words.Ended(d), ""})
 		out.Next = sentence(d.Reason)
 	case d.NextAttemptAt != nil && d.NextAttemptAt.After(v.now):
-		out.Pieces = append(out.Pieces, piece{" The next attempt is in " + spoken(d.NextAttemptAt.Sub(v.now)) + ".", ""})
+		out.Pieces = append(out.Pieces, piece{" The next attempt is in " + say.Spoken(d.NextAttemptAt.Sub(v.now)) + ".", ""})
 		out.Next = v.plan(d, ep)
 	case d.NextAttemptAt != nil:
 		out.Pieces = append(out.Pieces, piece{" The next attempt is due now.", ""})
@@ -30,7 +31,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 		out.Pieces = append(out.Pieces, piece{" " + sentence(reason), ""})
 	}
 	if n := len(m.Behind); n > 0 {
-		number, wait := many(n, "later event", "later events"), "wait"
+		number, wait := say.Many(n, "later event", "later events"), "wait"
 		if m.More {
 			number = "At least " + number
 		} else if n == 1 {
@@ -40,7 +41,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	}
 	out.Next = strings.TrimSpace(out.Next)
 	if d.PurgeAt != nil && d.DaysLeft != nil && d.Status != grapnel.Delivered {
-		out.Next += fmt.Sprintf(" Retention deletes it in %s.", many(*d.DaysLeft, "day", "days"))
+		out.Next += fmt.Sprintf(" Retention deletes it in %s.", say.Many(*d.DaysLeft, "day", "days"))
 	}
 	offer := func(a act, verb string) { v.offer(&out, "/deliveries/{id}/"+verb, d.ID, a) }
 	switch {
@@ -69,7 +70,7 @@ func (v *visit) plan(d *client.Delivery, ep *client.Endpoint) string {
 	}
 	last := d.Planned[len(d.Planned)-1]
 	return fmt.Sprintf("The policy is %s. If every attempt fails, number %d is the last one, in %s.",
-		words.Policy(ep.Policy, ep.PolicyChanges), last.Number, spoken(max(last.At.Sub(v.now), time.Second)))
+		words.Policy(ep.Policy, ep.PolicyChanges), last.Number, say.Spoken(max(last.At.Sub(v.now), time.Second)))
 }
 
 // plannedClock is the label of a planned attempt, in UTC: as exact as people need.

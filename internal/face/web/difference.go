@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 const (
@@ -69,7 +71,7 @@ func folded(all []diffLine) (few []diffLine) {
 	left := 0
 	leave := func() {
 		if left > 0 {
-			few = append(few, diffLine{"gap", "…", many(left, "line", "lines") + " without a difference"})
+			few = append(few, diffLine{"gap", "…", say.Many(left, "line", "lines") + " without a difference"})
 		}
 		left = 0
 	}
@@ -88,7 +90,7 @@ func folded(all []diffLine) (few []diffLine) {
 		}
 		leave()
 		if len(few) >= mostDiffLines {
-			return append(few, diffLine{"gap", "…", many(len(all)-i, "line more", "lines more")})
+			return append(few, diffLine{"gap", "…", say.Many(len(all)-i, "line more", "lines more")})
 		}
 		few = append(few, line)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -104,7 +105,7 @@ func endpoint(v *visit) (endpointModel, error) {
 		l := &lanes.Data[i]
 		row := laneRow{
 			Key: l.Key, Href: v.keyHref(e.ID, l.Key), Head: v.deliveryRow(&l.Head, nil),
-			Waiting: count(l.Waiting), Since: v.atOr(l.Since),
+			Waiting: say.Count(l.Waiting), Since: v.atOr(l.Since),
 		}
 		if l.WaitingMore {
 			row.Waiting += "+"
@@ -147,9 +148,9 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 			out.Pieces = []piece{{"It takes its deliveries.", ""}}
 			failed := "none"
 			if total.Failed > 0 {
-				failed = count(total.Failed)
+				failed = say.Count(total.Failed)
 			}
-			out.Next = fmt.Sprintf("%s delivered in the last 24 h, and %s failed. %s", many(total.Delivered, "delivery was", "deliveries were"),
+			out.Next = fmt.Sprintf("%s delivered in the last 24 h, and %s failed. %s", say.Many(total.Delivered, "delivery was", "deliveries were"),
 				failed, words.Attempts(&total))
 		}
 	} else {
@@ -201,11 +202,11 @@ func sum(hours []hour) (t client.Totals) {
 
 func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	t := sum(day)
-	all := figures(day, &t, words.Capped(int64(max(e.Health.Held, e.Health.Waiting)), e.Health.HeldMore))
+	all := figures(day, &t, say.Capped(int64(max(e.Health.Held, e.Health.Waiting)), e.Health.HeldMore))
 	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
 	for i := range day {
 		if p := day[i].Latency.P95; p != nil {
-			latest.Value, latest.Unit = took(time.Duration(*p)), "in the hour from "+day[i].At.UTC().Format("15:04 UTC")
+			latest.Value, latest.Unit = say.Took(time.Duration(*p)), "in the hour from "+day[i].At.UTC().Format("15:04 UTC")
 		}
 	}
 	all[2] = latest
@@ -214,15 +215,15 @@ func endpointFigures(e *client.Endpoint, day []hour) []figure {
 
 // subscription adds the settings that endpoints and queues have in common.
 func (f *facts) subscription(types []string, filter, source string, order grapnel.Ordering, policy, policyHref string) {
-	f.add("Event types", cmp.Or(list(types), "all"), "Filter", filter, "Source", source)
+	f.add("Event types", cmp.Or(say.List(types), "all"), "Filter", filter, "Source", source)
 	f.link("Policy", policy, policyHref)
 	f.add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[order])
 }
 
 func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, words.Policy(e.Policy, e.PolicyChanges), v.policyLink(e.Policy))
-	m.Settings.add("Rate", rate(e.RateLimit), "At once", many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
-	m.Settings.add("Headers", list(slices.Sorted(maps.Keys(e.Headers))), "Signature headers", string(e.Signing))
+	m.Settings.add("Rate", rate(e.RateLimit), "At once", say.Many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
+	m.Settings.add("Headers", say.List(slices.Sorted(maps.Keys(e.Headers))), "Signature headers", string(e.Signing))
 	if e.Trace {
 		m.Settings.add("Trace", "sent as traceparent")
 	}
@@ -260,7 +261,7 @@ func pairs[V ~string](of map[string]V) string {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, name+": "+string(of[name]))
 	}
-	return list(all)
+	return say.List(all)
 }
 
 func testEndpoint(v *visit) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
@@ -220,7 +221,7 @@ func saveEndpoint(v *visit) (string, error) {
 		return "Nothing was changed.", nil
 	}
 	_, err = v.client.UpdateEndpoint(v.Context(), id, changes)
-	return fmt.Sprintf("Saved: %s.", many(len(changes), "setting", "settings")), err
+	return fmt.Sprintf("Saved: %s.", say.Many(len(changes), "setting", "settings")), err
 }
 
 // own is the part of the form of an endpoint that the session may set.

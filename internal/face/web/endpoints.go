@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -29,7 +30,7 @@ func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 		r.Where = words.Where(e.URL)
 	}
 	if n := max(e.Health.Held, e.Health.Waiting); n > 0 {
-		r.Waiting = count(n)
+		r.Waiting = say.Count(n)
 		if e.Health.HeldMore {
 			r.Waiting += "+"
 		}
@@ -82,14 +83,14 @@ func endpoints(v *visit) (endpointsModel, error) {
 		}
 	}
 	healthy, others := o.Endpoints.Healthy, o.Endpoints.All-o.Endpoints.Healthy
-	m.Verdict.say(many(healthy, "endpoint is", "endpoints are")+" healthy.", "", words.Pending(v.now, o))
+	m.Verdict.say(say.Many(healthy, "endpoint is", "endpoints are")+" healthy.", "", words.Pending(v.now, o))
 	if others > 0 {
-		m.Verdict.Pieces[0].Text = many(others, "endpoint needs", "endpoints need") + " attention; " +
-			many(healthy, "other is", "others are") + " healthy."
+		m.Verdict.Pieces[0].Text = say.Many(others, "endpoint needs", "endpoints need") + " attention; " +
+			say.Many(healthy, "other is", "others are") + " healthy."
 	}
 	m.pager = v.pager("/endpoints", cursor, found.Next)
-	if m.Shown = count(len(m.Well)); len(m.Well) < healthy {
-		m.Shown += " of " + count(healthy)
+	if m.Shown = say.Count(len(m.Well)); len(m.Well) < healthy {
+		m.Shown += " of " + say.Count(healthy)
 	}
 	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // rotation is the request that gives an endpoint a new secret, and the word that confirms it.
@@ -46,7 +47,7 @@ func rotateForm(v *visit) (formModel, error) {
 	m.Verdict.say("Give "+endpointName(e)+" a new secret.", "",
 		"The new secret signs from the next request on, and is shown once. The old ones sign too until they end.")
 	if n := len(e.Secrets); n > 1 {
-		m.Notes = append(m.Notes, fmt.Sprintf("%s sign now. At most 5 can.", many(n, "secret", "secrets")))
+		m.Notes = append(m.Notes, fmt.Sprintf("%s sign now. At most 5 can.", say.Many(n, "secret", "secrets")))
 	}
 	return m, nil
 }
@@ -93,12 +94,12 @@ func (v *visit) pendingOf(endpoint string) (string, error) {
 		return "", err
 	}
 	if found.Next != "" {
-		return "More than " + count(mostPending) + " pending deliveries end", nil
+		return "More than " + say.Count(mostPending) + " pending deliveries end", nil
 	}
 	if len(found.Data) == 0 {
 		return "No delivery is pending, so none ends", nil
 	}
-	return many(len(found.Data), "pending delivery ends", "pending deliveries end"), nil
+	return say.Many(len(found.Data), "pending delivery ends", "pending deliveries end"), nil
 }
 
 // deleteEndpointForm is the page that deletes an endpoint.

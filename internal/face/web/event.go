@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // eventModel is one event: its receivers, the others and their reasons, and the published data.
@@ -64,7 +65,7 @@ func eventPage(v *visit) (eventModel, error) {
 			continue
 		}
 		if len(m.Not) == mostOthers {
-			m.NotMore = "the first " + count(mostOthers)
+			m.NotMore = "the first " + say.Count(mostOthers)
 			break
 		}
 		m.Not = append(m.Not, notWanted{endpointName(ep), v.link("/endpoints/" + url.PathEscape(ep.ID)), whyNot(e, ep)})
@@ -110,7 +111,7 @@ func whyNot(e *client.Event, ep *client.Endpoint) string {
 	case ep.CreatedAt.After(e.AcceptedAt):
 		return "It was created after the event."
 	case len(ep.EventTypes) > 0 && !slices.ContainsFunc(ep.EventTypes, func(p string) bool { return grapnel.MatchType(p, e.Type) }):
-		return "It wants " + list(ep.EventTypes) + "."
+		return "It wants " + say.List(ep.EventTypes) + "."
 	case ep.Source != "" && ep.Source != e.Source:
 		return "It wants events of the source " + ep.Source + "."
 	case ep.Filter != "":
@@ -143,13 +144,13 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	case n == 0:
 		m.Verdict.Pieces = []piece{{unwanted(e, v.now), ""}}
 	case len(by.order) == 1 && n > 1:
-		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {by.order[0].Word, by.order[0].Tone}, {".", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {by.order[0].Word, by.order[0].Tone}, {".", ""}}
 	default:
-		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: ", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(n, "endpoint", "endpoints") + " wanted it: ", ""}}
 		for i, p := range by.order {
 			text := p.Word
 			if n > 1 {
-				text = count(by.n[p]) + " " + p.Word
+				text = say.Count(by.n[p]) + " " + p.Word
 			}
 			if i > 0 {
 				m.Verdict.Pieces = append(m.Verdict.Pieces, piece{", ", ""})
@@ -170,7 +171,7 @@ func (m *eventModel) payload(v *visit, e *client.Event) {
 		return
 	}
 	if e.DataBase64 != nil {
-		m.Payload.Note = many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType + " are not shown."
+		m.Payload.Note = say.Many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType + " are not shown."
 		return
 	}
 	m.Payload.Body = v.readable(e.Data)
@@ -228,7 +229,7 @@ func publishAgain(v *visit) (string, error) {
 		return "", err
 	}
 	v.goTo(strings.TrimPrefix(v.eventLink(e.Tenant, made.ID), v.place.base))
-	return "Published again as a new event, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+	return "Published again as a new event, for " + say.Many(made.Deliveries, "endpoint", "endpoints") + ".", nil
 }
 
 func eventTwin(v *visit) (string, url.Values) {

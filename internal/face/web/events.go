@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // eventsModel is a list of events under a search.
@@ -98,11 +99,11 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 		newest := m.Rows[0].Age.Relative()
 		switch {
 		case m.Newest != "":
-			m.Verdict.say(m.Search.about(many(n, "older event", "older events")+"."), "", "")
+			m.Verdict.say(m.Search.about(say.Many(n, "older event", "older events")+"."), "", "")
 		case m.Older != "":
-			m.Verdict.say(m.Search.about("The newest "+many(n, "event", "events")+"; the last one "+newest+"."), "", "")
+			m.Verdict.say(m.Search.about("The newest "+say.Many(n, "event", "events")+"; the last one "+newest+"."), "", "")
 		default:
-			m.Verdict.say(m.Search.about(many(n, "event", "events")+", the newest "+newest+"."), "", "")
+			m.Verdict.say(m.Search.about(say.Many(n, "event", "events")+", the newest "+newest+"."), "", "")
 		}
 		return
 	}
@@ -124,7 +125,7 @@ func startOf(e *client.Event) string {
 		return "damaged: its stored bytes do not match their checksum"
 	}
 	if e.DataBase64 != nil {
-		return many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
+		return say.Many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
 	}
 	text := strings.Join(strings.Fields(string(e.Data[:min(len(e.Data), 4*startOfData)])), " ")
 	if len(text) <= startOfData {
@@ -191,7 +192,7 @@ func (v *visit) twice(m *eventsModel) error {
 		m.Twice = append(m.Twice, twiceRow{d.EventID, v.eventLink(d.Tenant, d.EventID), timesMore(d.Times), cmp.Or(d.Source, "the API"),
 			v.at(d.FirstAt), v.at(d.LastAt)})
 	}
-	m.Verdict.say(many(len(m.Twice), "event came", "events came")+" again.", "", "")
+	m.Verdict.say(say.Many(len(m.Twice), "event came", "events came")+" again.", "", "")
 	m.Hint = "Each was stored and delivered once. The list names the 200 that came again last."
 	if len(m.Twice) == 0 {
 		m.Verdict.say("No event came again.", "", "")
@@ -204,7 +205,7 @@ func timesMore(n int64) string {
 	if n == 1 {
 		return "once more"
 	}
-	return count(n) + " times more"
+	return say.Count(n) + " times more"
 }
 
 // cameAgain says that an event came again; empty: no repetition is recorded. A portal does not ask.
@@ -252,7 +253,7 @@ func acceptedTwice(e *client.Event, names map[string]string) (all []string) {
 	}
 	for _, id := range order {
 		if at := by[id]; at.times > 1 {
-			all = append(all, cmp.Or(names[id], id)+" answered 2xx "+count(at.times)+" times, within "+spoken(at.last.Sub(at.first))+
+			all = append(all, cmp.Or(names[id], id)+" answered 2xx "+say.Count(at.times)+" times, within "+say.Spoken(at.last.Sub(at.first))+
 				". Did its receiver do the work once? It has to remember the id.")
 		}
 	}

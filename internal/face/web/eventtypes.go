@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // typesModel is the list of registered event types.
@@ -49,7 +50,7 @@ func eventTypes(v *visit) (typesModel, error) {
 	for i := range found.Data {
 		t := &found.Data[i]
 		r := typeRow{Href: v.link("/event-types/" + url.PathEscape(t.ID)), Name: t.Name, What: t.Description, Pill: checkPill(t.Check),
-			Versions: count(len(t.Versions)), Changed: v.at(t.UpdatedAt)}
+			Versions: say.Count(len(t.Versions)), Changed: v.at(t.UpdatedAt)}
 		if v.session.Tenant == "" && t.Tenant != grapnel.DefaultTenant {
 			r.Tenant = t.Tenant
 		}
@@ -57,9 +58,9 @@ func eventTypes(v *visit) (typesModel, error) {
 			refusing++
 		}
 		if n := len(slices.DeleteFunc(slices.Clone(t.Versions), func(is client.TypeVersion) bool { return is.DeprecatedAt.IsZero() })); n > 0 {
-			r.Deprecated = count(n) + " deprecated"
+			r.Deprecated = say.Count(n) + " deprecated"
 		}
-		r.Subscribers = count(len(subscribers(t, all.Data)))
+		r.Subscribers = say.Count(len(subscribers(t, all.Data)))
 		if all.Next != "" {
 			r.Subscribers += "+"
 		}
@@ -67,7 +68,7 @@ func eventTypes(v *visit) (typesModel, error) {
 	}
 	m.pager = v.pager("/event-types", cursor, found.Next)
 	here := m.here()
-	m.Verdict.say(many(len(m.Rows), "event type"+here+" is", "event types"+here+" are")+" registered.", "",
+	m.Verdict.say(say.Many(len(m.Rows), "event type"+here+" is", "event types"+here+" are")+" registered.", "",
 		"Events of other types are published without a check. ")
 	switch refusing {
 	case 0:
@@ -75,7 +76,7 @@ func eventTypes(v *visit) (typesModel, error) {
 	case len(m.Rows):
 		m.Verdict.Next += "All of these refuse events that do not satisfy their schema."
 	default:
-		m.Verdict.Next += many(refusing, "of these refuses events that do not satisfy its schema.", "of these refuse events that do not satisfy their schema.")
+		m.Verdict.Next += say.Many(refusing, "of these refuses events that do not satisfy its schema.", "of these refuse events that do not satisfy their schema.")
 	}
 	return m, nil
 }
@@ -180,7 +181,7 @@ func eventType(v *visit) (typeModel, error) {
 		m.Example = v.readable(is.Example)
 		if v.mayDo("/event-types/{id}/send") {
 			m.Send = v.link("/event-types/"+url.PathEscape(t.ID)+"/send") + fmt.Sprintf("?version=%d", m.Shown)
-			m.SendSure = "A real event with this example goes to " + many(len(m.Subscribers), "endpoint", "endpoints") + "."
+			m.SendSure = "A real event with this example goes to " + say.Many(len(m.Subscribers), "endpoint", "endpoints") + "."
 		}
 	}
 	return m, nil
@@ -202,7 +203,7 @@ func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {
 	if t.Check == grapnel.CheckRefuse && len(t.Versions) > 0 {
 		m.Verdict.Next = "An event that does not satisfy the schema is refused with 422, and is not stored."
 	}
-	m.Verdict.Next += " " + many(len(m.Subscribers), "endpoint gets", "endpoints get") + " events of this type."
+	m.Verdict.Next += " " + say.Many(len(m.Subscribers), "endpoint gets", "endpoints get") + " events of this type."
 	if t.Description != "" {
 		m.Verdict.Next = sentence(t.Description) + " " + m.Verdict.Next
 	}
@@ -287,12 +288,12 @@ func (m *typeModel) subscribers(v *visit, t *client.EventType) error {
 	}
 	for _, e := range subscribers(t, all.Data) {
 		if len(m.Subscribers) == mostSubscribers {
-			m.More = "the first " + count(mostSubscribers)
+			m.More = "the first " + say.Count(mostSubscribers)
 			break
 		}
 		r := subscriberRow{Name: endpointName(e), Href: v.link("/endpoints/" + url.PathEscape(e.ID)), Pill: healthPill(e.Health.State), Why: "It wants every type."}
 		if len(e.EventTypes) > 0 {
-			r.Why = "It wants " + list(e.EventTypes) + "."
+			r.Why = "It wants " + say.List(e.EventTypes) + "."
 		}
 		if e.Filter != "" {
 			r.Why += " Its filter must match: " + e.Filter
@@ -325,7 +326,7 @@ func sendExample(v *visit) (string, error) {
 		return "", err
 	}
 	v.goTo("/events/" + url.PathEscape(made.ID) + v.ofTenant(t.Tenant))
-	return "The example was published, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+	return "The example was published, for " + say.Many(made.Deliveries, "endpoint", "endpoints") + ".", nil
 }
 
 // deprecate marks a version that publishers shall leave, or takes the mark away.

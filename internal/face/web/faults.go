@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -76,7 +77,7 @@ func (v *visit) faults(data json.RawMessage) (f trialFaults, err error) {
 func (f *trialFaults) said() string {
 	said := "A test is on its way."
 	if n := len(f.Data); n > 1 {
-		said = many(n, "test is", "tests are") + " on their way, a second apart"
+		said = say.Many(n, "test is", "tests are") + " on their way, a second apart"
 		switch f.Order {
 		case "backwards":
 			said += ", the last one first"
@@ -86,7 +87,7 @@ func (f *trialFaults) said() string {
 		said += "."
 	}
 	if f.Delay > 0 {
-		said += " The first is sent in " + spoken(f.Delay) + "."
+		said += " The first is sent in " + say.Spoken(f.Delay) + "."
 	}
 	return said
 }
@@ -139,7 +140,7 @@ func (m *playgroundModel) answers(v *visit, sent []string) error {
 		if d.Last != nil {
 			word := words.Result(d.Last.StatusCode, d.Last.ErrorClass)
 			if len(sent) == 1 {
-				word += " after " + took(d.Last.Duration.Std())
+				word += " after " + say.Took(d.Last.Duration.Std())
 			}
 			results = append(results, word)
 		}
@@ -153,7 +154,7 @@ func (m *playgroundModel) answers(v *visit, sent []string) error {
 	}
 	m.Verdict.Next = "A delivery's page has the request and the answer."
 	if open > 0 {
-		m.Verdict.Next = many(open, "test has", "tests have") + " no answer yet. " + m.Verdict.Next
+		m.Verdict.Next = say.Many(open, "test has", "tests have") + " no answer yet. " + m.Verdict.Next
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look again", Href: v.link(v.here())})
 	}
 	if v.URL.Query().Get("twice") != "" && open == 0 && v.mayDo("/deliveries/{id}/retry") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 )
 
@@ -101,8 +102,8 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		bar := column(at.Format("Mon 2 Jan 15:04 UTC"), href, c)
 		bins = append(bins, picture.Bin{Chosen: chosen, Bar: bar})
 		if c.Finished()+c.TriedAgain > 0 {
-			h.Rows = append(h.Rows, histogramRow{v.at(at), count(c.Delivered), count(c.Finished() - c.Delivered - c.Failed),
-				count(c.TriedAgain), count(c.Failed)})
+			h.Rows = append(h.Rows, histogramRow{v.at(at), say.Count(c.Delivered), say.Count(c.Finished() - c.Delivered - c.Failed),
+				say.Count(c.TriedAgain), say.Count(c.Failed)})
 		}
 	}
 	if len(h.Rows) == 0 && f.From.IsZero() {

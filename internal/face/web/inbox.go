@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -71,7 +72,7 @@ func inbox(v *visit) (inboxModel, error) {
 		m.Rows = append(m.Rows, v.requestRow(&found.Data[i]))
 	}
 	m.pager = v.pager("/inbox", f.Cursor, found.Next, "source", f.Source, "outcome", string(f.Outcome))
-	number := many(len(m.Rows), "request", "requests") + m.here()
+	number := say.Many(len(m.Rows), "request", "requests") + m.here()
 	switch {
 	case len(m.Rows) == 0:
 		m.Verdict.say("No requests.", "", "")
@@ -79,7 +80,7 @@ func inbox(v *visit) (inboxModel, error) {
 	case aside == 0:
 		m.Verdict.say(number+", all accepted.", "", "")
 	default:
-		m.Verdict.say(number+"; "+many(aside, "was", "were")+" not delivered.", "",
+		m.Verdict.say(number+"; "+say.Many(aside, "was", "were")+" not delivered.", "",
 			"A quarantined request could not be verified, a conflict has the id of an earlier request and another body, and a refused one could not become an event.")
 	}
 	if f.Source == "" {
@@ -96,7 +97,7 @@ func inbox(v *visit) (inboxModel, error) {
 func (v *visit) requestRow(r *client.Request) requestRow {
 	row := requestRow{Href: v.link("/inbox/" + r.ID), What: cmp.Or(r.Type, r.ID), Key: r.Key, Pill: requestPill(r.Outcome),
 		Why:  words.Instants(r.Reason),
-		Size: many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
+		Size: say.Many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
 	if r.Outcome == wire.IntakeAccepted {
 		row.Why = ""
 	}
@@ -189,5 +190,5 @@ func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
 	} else {
 		m.Facts.add("Recognised by", "nothing; a duplicate would be a new event")
 	}
-	m.Facts.add("Content type", r.ContentType, "Size", many(r.Size, "byte", "bytes"), "Tenant", r.Tenant)
+	m.Facts.add("Content type", r.ContentType, "Size", say.Many(r.Size, "byte", "bytes"), "Tenant", r.Tenant)
 }

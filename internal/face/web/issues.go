@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -89,20 +90,20 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 		m.Verdict.Pieces = []piece{{"There are no such issues.", ""}}
 		m.Hint = "Choose another view above."
 	case open > 0:
-		m.Verdict.say(more+many(open, "issue is open", "issues are open")+".", toneBad,
+		m.Verdict.say(more+say.Many(open, "issue is open", "issues are open")+".", toneBad,
 			"Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again.")
 	case more != "":
-		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + " on this page, none open.", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(n, "issue", "issues") + " on this page, none open.", ""}}
 	default:
-		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + ", none open.", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(n, "issue", "issues") + ", none open.", ""}}
 	}
 }
 
 func (v *visit) issueRow(i *client.Issue, names map[string]string) issueRow {
 	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(names[i.EndpointID], i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
-		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: count(i.Failures), Last: v.at(i.LastSeen)}
+		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
-		row.Result += ", came back " + many(i.Regressions, "time", "times")
+		row.Result += ", came back " + say.Many(i.Regressions, "time", "times")
 	}
 	row.Spark = issueSpark(i)
 	return row
@@ -127,7 +128,7 @@ func issueSpark(i *client.Issue) template.HTML {
 	for n, failed := range i.Hours {
 		values[n] = float64(failed)
 	}
-	return drawn(picture.Spark(values, toneBad, "Failures in each of the last 48 hours, at most "+count(slices.Max(append(i.Hours, 0)))+" in one."))
+	return drawn(picture.Spark(values, toneBad, "Failures in each of the last 48 hours, at most "+say.Count(slices.Max(append(i.Hours, 0)))+" in one."))
 }
 
 func issuesTwin(v *visit) (string, url.Values) {
@@ -195,18 +196,18 @@ func (m *issueModel) facts(v *visit, i *client.Issue) {
 		about = "about "
 	}
 	m.Facts = []fact{
-		{Name: "Result", Value: words.Result(i.StatusCode, i.ErrorClass)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: count(i.Failures)},
-		{Name: "Deliveries", Value: about + count(i.Deliveries)}, {Name: "Ordering keys", Value: about + count(i.Keys)},
+		{Name: "Result", Value: words.Result(i.StatusCode, i.ErrorClass)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: say.Count(i.Failures)},
+		{Name: "Deliveries", Value: about + say.Count(i.Deliveries)}, {Name: "Ordering keys", Value: about + say.Count(i.Keys)},
 		{Name: "First", At: v.at(i.FirstSeen)}, {Name: "Last", At: v.at(i.LastSeen)},
 	}
 	if i.Regressions > 0 {
-		m.Facts = append(m.Facts, fact{Name: "Came back", Value: many(i.Regressions, "time", "times") + ", last", At: v.atOr(i.ReopenedAt)})
+		m.Facts = append(m.Facts, fact{Name: "Came back", Value: say.Many(i.Regressions, "time", "times") + ", last", At: v.atOr(i.ReopenedAt)})
 	}
 	if i.ChangedBy != "" {
 		m.Facts = append(m.Facts, fact{Name: sentenceCase(i.State), Value: "by " + i.ChangedBy, At: v.atOr(i.ChangedAt)})
 	}
 	if i.State != "resolved" {
-		m.Facts = append(m.Facts, fact{Name: "Resolved by itself after", Value: many(i.ResolvesIn, "success", "successes") + " since the last failure"})
+		m.Facts = append(m.Facts, fact{Name: "Resolved by itself after", Value: say.Many(i.ResolvesIn, "success", "successes") + " since the last failure"})
 	}
 	m.Facts = slices.DeleteFunc(m.Facts, func(f fact) bool { return f.Value == "" && !f.At.Set() })
 }

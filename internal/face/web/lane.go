@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -96,7 +97,7 @@ func (v *visit) headOf(endpoint, key string) (*client.Delivery, error) {
 
 // say puts the answer, the reason and the ways on together.
 func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
-	number := many(len(m.Behind), "delivery waits", "deliveries wait")
+	number := say.Many(len(m.Behind), "delivery waits", "deliveries wait")
 	if m.More {
 		number = "More than " + number
 	}
@@ -120,7 +121,7 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 	case head.AttemptsMade == 0:
 		m.Verdict.Pieces = []piece{{"The key is not stuck: its first delivery was not attempted yet. " + number + " behind it.", ""}}
 	case head.NextAttemptAt.After(v.now):
-		m.Verdict.Pieces = []piece{{"The key is stuck", toneWait}, {fmt.Sprintf(": its first delivery is attempted again in %s. %s behind it.", spoken(head.NextAttemptAt.Sub(v.now)), number), ""}}
+		m.Verdict.Pieces = []piece{{"The key is stuck", toneWait}, {fmt.Sprintf(": its first delivery is attempted again in %s. %s behind it.", say.Spoken(head.NextAttemptAt.Sub(v.now)), number), ""}}
 	default:
 		m.Verdict.Pieces = []piece{{"The key is stuck", toneWait}, {": its first delivery is due now. " + number + " behind it.", ""}}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -49,7 +50,7 @@ func stuckKeys(v *visit) (lanesModel, error) {
 			}
 		}
 		r := stuckRow{Key: l.Key, Href: v.keyHref(at, l.Key), Endpoint: names[at], At: v.ownerLink(at), Why: briefly(whyStuck(&l.Head)),
-			Waiting: count(l.Waiting), Since: v.atOr(l.Since), Pill: lanePill(&l.Head), Then: thenPill(policies[at])}
+			Waiting: say.Count(l.Waiting), Since: v.atOr(l.Since), Pill: lanePill(&l.Head), Then: thenPill(policies[at])}
 		if l.WaitingMore {
 			r.Waiting += "+"
 			more = true
@@ -67,7 +68,7 @@ func stuckKeys(v *visit) (lanesModel, error) {
 	}
 	m.answer(blocked, waiting, more)
 	if alone > 0 {
-		m.Verdict.Next += " " + many(alone, "other key has", "other keys have") + " a delivery that fails and none behind it."
+		m.Verdict.Next += " " + say.Many(alone, "other key has", "other keys have") + " a delivery that fails and none behind it."
 	}
 	m.pager = v.pager("/ordering-keys", "", found.Next, "endpoint", m.Endpoint)
 	return m, nil
@@ -107,7 +108,7 @@ func (v *visit) stuck(endpoint, cursor string) (found *client.Page[client.Lane],
 
 func (m *lanesModel) answer(blocked, waiting int, more bool) {
 	n := len(m.Rows)
-	number := many(n, "key is", "keys are")
+	number := say.Many(n, "key is", "keys are")
 	if more {
 		number = "At least " + number
 	}
@@ -127,7 +128,7 @@ func (m *lanesModel) answer(blocked, waiting int, more bool) {
 		m.Verdict.Next = "No later delivery waits behind " + map[bool]string{true: "it", false: "them"}[n == 1] + ". Other keys go on."
 		return
 	}
-	m.Verdict.Next = many(waiting, "later delivery waits", "later deliveries wait") + " behind them, in order. Nothing is lost, and other keys go on."
+	m.Verdict.Next = say.Many(waiting, "later delivery waits", "later deliveries wait") + " behind them, in order. Nothing is lost, and other keys go on."
 }
 
 // of is a part of the keys as the subject of a sentence: "1 of them waits", "all of them wait".
@@ -135,7 +136,7 @@ func of(part, all int) string {
 	if part == all {
 		return "all of them wait"
 	}
-	return many(part, "of them waits", "of them wait")
+	return say.Many(part, "of them waits", "of them wait")
 }
 
 // laneOwner is the name of the endpoint or queue that a lane belongs to, and what its policy does

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -140,11 +141,11 @@ func column(name, href string, t *client.Totals) picture.Bar {
 
 // outcome says what column draws.
 func outcome(t *client.Totals) string {
-	text := count(t.Delivered) + " delivered, "
+	text := say.Count(t.Delivered) + " delivered, "
 	if t.TriedAgain > 0 {
-		text += count(t.TriedAgain) + " tried again, "
+		text += say.Count(t.TriedAgain) + " tried again, "
 	}
-	return text + count(t.Failed) + " failed"
+	return text + say.Count(t.Failed) + " failed"
 }
 
 // add adds the counts of other totals; their percentiles cannot be added.
@@ -170,10 +171,10 @@ func (v *visit) ahead(o *client.Overview) chart {
 	var bars []picture.Bar
 	for i, n := range w.Hours {
 		bars = append(bars, picture.Bar{Parts: []picture.Part{{Tone: toneHold, Value: float64(n)}},
-			Says: fmt.Sprintf("%s UTC: %s", at(i), many(n, "attempt", "attempts"))})
+			Says: fmt.Sprintf("%s UTC: %s", at(i), say.Many(n, "attempt", "attempts"))})
 	}
 	c.Says = w.Says
-	c.Hint = fmt.Sprintf("%s within the hour, %s in 24 h", words.Capped(w.Hours[0], o.Pending.More), words.Capped(w.Total, o.Pending.More))
+	c.Hint = fmt.Sprintf("%s within the hour, %s in 24 h", say.Capped(w.Hours[0], o.Pending.More), say.Capped(w.Total, o.Pending.More))
 	c.Picture = drawn(picture.Bars(bars, c.Says))
 	c.Axis = []string{"now", at(8), at(16), at(24)}
 	return c

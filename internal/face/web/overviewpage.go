@@ -1,6 +1,9 @@
 package web
 
-import "github.com/grapnelhq/grapnel/internal/face/words"
+import (
+	"github.com/grapnelhq/grapnel/internal/base/say"
+	"github.com/grapnelhq/grapnel/internal/face/words"
+)
 
 func overview(v *visit) (overviewModel, error) {
 	var m overviewModel
@@ -20,7 +23,7 @@ func overview(v *visit) (overviewModel, error) {
 	}
 	m.Backlog, m.Dead, m.Letters = words.Pending(v.now, o), words.DeadLetters(o), v.link("/dead-letters")
 	hours := hourly(o.Hours, o.HoursFrom, v.now)
-	m.Figures = figures(hours, &o.Totals, count(o.Pending.All))
+	m.Figures = figures(hours, &o.Totals, say.Count(o.Pending.All))
 	m.Figures[len(m.Figures)-1].Note = words.Waits(&o.Pending)
 	m.Chart = v.outcomes(hours, "")
 	m.Ahead = v.ahead(o)
@@ -29,11 +32,11 @@ func overview(v *visit) (overviewModel, error) {
 	}
 	var others []string
 	if bad := o.Endpoints.All - o.Endpoints.Healthy - len(m.Eyes); bad > 0 {
-		others = append(others, count(bad)+" more")
+		others = append(others, say.Count(bad)+" more")
 	}
 	if n := o.Endpoints.Healthy; n > 0 {
-		others = append(others, count(n)+" healthy")
+		others = append(others, say.Count(n)+" healthy")
 	}
-	m.Others, m.All = list(others), v.link("/endpoints")
+	m.Others, m.All = say.List(others), v.link("/endpoints")
 	return m, nil
 }

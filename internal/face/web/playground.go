@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -108,11 +109,11 @@ func (m *playgroundModel) look(v *visit) error {
 	}
 	slices.SortStableFunc(m.Rows, func(a, b wantRow) int { return strings.Compare(b.Pill.Tone, a.Pill.Tone) })
 	if shown := wanted + mostUnwanted; len(m.Rows) > shown {
-		m.Others, m.Rows = many(len(m.Rows)-shown, "other does not, and is not shown", "others do not, and are not shown"), m.Rows[:shown]
+		m.Others, m.Rows = say.Many(len(m.Rows)-shown, "other does not, and is not shown", "others do not, and are not shown"), m.Rows[:shown]
 	}
-	m.Verdict.Pieces = []piece{{many(wanted, "endpoint", "endpoints") + " would get it; " + many(len(p.Endpoints)-wanted, "other", "others") + " would not.", ""}}
+	m.Verdict.Pieces = []piece{{say.Many(wanted, "endpoint", "endpoints") + " would get it; " + say.Many(len(p.Endpoints)-wanted, "other", "others") + " would not.", ""}}
 	if p.More {
-		m.Verdict.Pieces = []piece{{fmt.Sprintf("%s of the first %s would get it.", count(wanted), many(len(p.Endpoints), "endpoint", "endpoints")), ""}}
+		m.Verdict.Pieces = []piece{{fmt.Sprintf("%s of the first %s would get it.", say.Count(wanted), say.Many(len(p.Endpoints), "endpoint", "endpoints")), ""}}
 	}
 	m.Verdict.Next = "Nothing was published. Publish sends it to all that want it; Send to this endpoint sends it to one, marked as a test."
 	m.Command = "grapnel send " + shellQuote(e.Type) + " -d " + shellQuote(string(e.Data))
@@ -132,7 +133,7 @@ func (m *playgroundModel) request(v *visit, rq *client.PreviewRequest) {
 		m.Request.Raw = rq.Body
 	}
 	m.Request.Headers = headers(rq.Headers)
-	m.Signed = fmt.Sprintf("%s covers these %s: the id, the timestamp and the body, joined by dots.", sign.HeaderSignature, many(len(rq.Signed), "byte", "bytes"))
+	m.Signed = fmt.Sprintf("%s covers these %s: the id, the timestamp and the body, joined by dots.", sign.HeaderSignature, say.Many(len(rq.Signed), "byte", "bytes"))
 	if len(rq.Signed) <= v.web.Bounds.Body {
 		m.Covers = rq.Signed
 	}
@@ -185,5 +186,5 @@ func (v *visit) publishTrial() (string, error) {
 		return "", err
 	}
 	v.goTo("/events/" + url.PathEscape(made.ID) + v.ofTenant(e.Tenant))
-	return "Published, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+	return "Published, for " + say.Many(made.Deliveries, "endpoint", "endpoints") + ".", nil
 }

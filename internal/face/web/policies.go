@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -40,7 +41,7 @@ func policies(v *visit) (policiesModel, error) {
 		r := policyRow{Href: v.link(policyPath(p)), Name: p.Name, Tenant: p.Tenant}
 		if rules, err := policyRules(p); err == nil {
 			reach := rules.Reach()
-			r.Attempts, r.Reach, r.Then = attemptsWord(reach.Attempts), spoken(reach.Nominal), thenWords(&rules)
+			r.Attempts, r.Reach, r.Then = attemptsWord(reach.Attempts), say.Spoken(reach.Nominal), thenWords(&rules)
 		}
 		if p.ID == "" {
 			m.Preset = append(m.Preset, r)
@@ -51,9 +52,9 @@ func policies(v *visit) (policiesModel, error) {
 	m.pager = v.pager("/policies", v.URL.Query().Get("cursor"), found.Next)
 	here := m.here()
 	m.Verdict.say("A policy says when a failed delivery is attempted again.", "",
-		many(len(m.Own), "policy"+here+" is your own", "policies"+here+" are your own")+" beside "+many(len(m.Preset), "preset", "presets")+".")
+		say.Many(len(m.Own), "policy"+here+" is your own", "policies"+here+" are your own")+" beside "+say.Many(len(m.Preset), "preset", "presets")+".")
 	if len(m.Own) == 0 {
-		m.Verdict.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
+		m.Verdict.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", say.Many(len(m.Preset), "preset", "presets"))
 	}
 	return m, nil
 }
@@ -123,19 +124,19 @@ type scheduledRow struct {
 const mostAttempts = 40
 
 func policyVerdict(p *policy.Policy, reach policy.Reach) (out verdict) {
-	times := many(reach.Attempts, "attempt", "attempts") + " within " + spoken(reach.Nominal) + "."
+	times := say.Many(reach.Attempts, "attempt", "attempts") + " within " + say.Spoken(reach.Nominal) + "."
 	if reach.Attempts == 0 {
 		times = "Attempts without end."
 		if p.MaxAge > 0 {
-			times = "Attempts for " + spoken(p.MaxAge.Std()) + "."
+			times = "Attempts for " + say.Spoken(p.MaxAge.Std()) + "."
 		}
 	}
 	out.Pieces = []piece{{times, ""}}
 	switch {
 	case reach.Attempts != 0:
-		out.Next = fmt.Sprintf("A delivery that fails each time is a dead letter after at most %s.", spoken(reach.Longest))
+		out.Next = fmt.Sprintf("A delivery that fails each time is a dead letter after at most %s.", say.Spoken(reach.Longest))
 		if p.OnExhausted == policy.Discard {
-			out.Next = fmt.Sprintf("A delivery that fails each time is discarded after at most %s.", spoken(reach.Longest))
+			out.Next = fmt.Sprintf("A delivery that fails each time is discarded after at most %s.", say.Spoken(reach.Longest))
 		}
 	case p.MaxAge > 0:
 		out.Next = "A delivery that is older is a dead letter."
@@ -148,16 +149,16 @@ func (m *policyModel) schedule(reach policy.Reach) {
 	for i, at := range reach.Table[:min(len(reach.Table), mostAttempts)] {
 		row := scheduledRow{Number: i + 1, Wait: "at once", Since: "–"}
 		if at-before > 0 {
-			row.Wait = spoken(at - before)
+			row.Wait = say.Spoken(at - before)
 		}
 		if at > 0 {
-			row.Since = spoken(at)
+			row.Since = say.Spoken(at)
 		}
 		m.Attempts = append(m.Attempts, row)
 		before = at
 	}
 	if n := len(reach.Table) - len(m.Attempts); n > 0 {
-		m.More = many(n, "further attempt is not shown", "further attempts are not shown")
+		m.More = say.Many(n, "further attempt is not shown", "further attempts are not shown")
 	}
 }
 
@@ -168,14 +169,14 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	}
 	shape := rules.RequestShape()
 	m.Facts.add("Requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering))
-	m.Facts.add("It is", kind, "Timeout", spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
+	m.Facts.add("It is", kind, "Timeout", say.Spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
 	m.Facts.add("Success", strings.Join(rules.Success, ", "), "Retry-After", string(rules.RetryAfter))
 	m.Facts.add("Exceptions", pairs(rules.Classify))
 	for _, l := range rules.Limits {
 		m.Facts.add("After an answer", l.String())
 	}
 	if rules.MaxAge > 0 {
-		m.Facts.add("Oldest delivery", spoken(rules.MaxAge.Std()))
+		m.Facts.add("Oldest delivery", say.Spoken(rules.MaxAge.Std()))
 	}
 	key := "the key goes on"
 	if rules.Then == policy.Block {
@@ -194,18 +195,18 @@ func circuitWords(b policy.Breaker) string {
 		return "none"
 	}
 	return fmt.Sprintf("opens after %s in a row, or when %g %% fail within %s; probes after %s to %s",
-		many(b.Failures, "failure", "failures"), 100*b.Ratio, spoken(b.Window.Std()), spoken(b.Probe.Std()), spoken(b.ProbeMax.Std()))
+		say.Many(b.Failures, "failure", "failures"), 100*b.Ratio, say.Spoken(b.Window.Std()), say.Spoken(b.Probe.Std()), say.Spoken(b.ProbeMax.Std()))
 }
 
 // disableWords says when an endpoint is disabled, and what happens to its pending deliveries.
 func disableWords(d *policy.Disable) string {
 	var when []string
 	if d.Consecutive > 0 {
-		row := many(d.Consecutive, "delivery", "deliveries")
+		row := say.Many(d.Consecutive, "delivery", "deliveries")
 		when = append(when, fmt.Sprintf("after %s in a row whose first attempt failed by %s", row, d.Of))
 	}
 	if d.After > 0 {
-		when = append(when, "after "+spoken(d.After.Std())+" without a success")
+		when = append(when, "after "+say.Spoken(d.After.Std())+" without a success")
 	}
 	if len(when) == 0 {
 		return "only by an answer that says so"

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -43,7 +44,7 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 	}
 	for i, o := range outages {
 		d, _ := policy.ParseDuration(o)
-		m.Choices = append(m.Choices, savedView{spoken(d), address(o, outageKinds[kind].kind), i == chosen})
+		m.Choices = append(m.Choices, savedView{say.Spoken(d), address(o, outageKinds[kind].kind), i == chosen})
 	}
 	for i, k := range outageKinds {
 		m.Kinds = append(m.Kinds, savedView{k.name, address(outages[chosen], k.kind), i == kind})
@@ -117,14 +118,14 @@ func (m *policyModel) compare(v *visit, outage map[string]any, rate int) error {
 
 // figuresOf are the figures of a simulation, in the order of its table.
 func figuresOf(r *policy.Report) []string {
-	return []string{fmt.Sprintf("%s (%s %%)", count(r.DeadLetters), percent(int64(r.DeadLetters), int64(r.Events))),
-		spoken(r.ExtraWait.P50.Std()), spoken(r.ExtraWait.P95.Std()), fmt.Sprintf("%g", r.AttemptsPerEvent), spoken(r.DrainedAfter.Std())}
+	return []string{fmt.Sprintf("%s (%s %%)", say.Count(r.DeadLetters), say.Percent(int64(r.DeadLetters), int64(r.Events))),
+		say.Spoken(r.ExtraWait.P50.Std()), say.Spoken(r.ExtraWait.P95.Std()), fmt.Sprintf("%g", r.AttemptsPerEvent), say.Spoken(r.DrainedAfter.Std())}
 }
 
 func (m *policyModel) draw(r *policy.Report, outage string) {
 	c := chart{Title: "An outage of " + outage, Hint: "simulated; attempts as columns, backlog as a line"}
-	c.Says = fmt.Sprintf("Of %s, %s delivered, %s dead letters. The backlog grows to %s.", many(r.Events, "event", "events"),
-		count(r.Delivered), count(r.DeadLetters), count(r.PeakBacklog))
+	c.Says = fmt.Sprintf("Of %s, %s delivered, %s dead letters. The backlog grows to %s.", say.Many(r.Events, "event", "events"),
+		say.Count(r.Delivered), say.Count(r.DeadLetters), say.Count(r.PeakBacklog))
 	var parts []picture.Slice
 	for _, p := range r.Series {
 		state := "up"
@@ -132,24 +133,24 @@ func (m *policyModel) draw(r *policy.Report, outage string) {
 			state = "down"
 		}
 		parts = append(parts, picture.Slice{Down: !p.Healthy, Attempts: float64(p.Attempts), Backlog: float64(p.Backlog),
-			Says: fmt.Sprintf("until %s, %s: %s, backlog %s", spoken(p.At.Std()), state, many(p.Attempts, "attempt", "attempts"), count(p.Backlog))})
+			Says: fmt.Sprintf("until %s, %s: %s, backlog %s", say.Spoken(p.At.Std()), state, say.Many(p.Attempts, "attempt", "attempts"), say.Count(p.Backlog))})
 	}
 	c.Picture = drawn(picture.Outage(parts, c.Says))
 	if len(r.Series) > 0 {
 		end := r.Series[len(r.Series)-1].At.Std()
-		c.Axis = []string{"0", spoken(end / 3), spoken(2 * end / 3), spoken(end)}
+		c.Axis = []string{"0", say.Spoken(end / 3), say.Spoken(2 * end / 3), say.Spoken(end)}
 	}
 	m.Picture = &c
-	lost := fmt.Sprintf("%s (%s %%)", count(r.BySchedule.DeadLetters), percent(int64(r.BySchedule.DeadLetters), int64(r.Events)))
+	lost := fmt.Sprintf("%s (%s %%)", say.Count(r.BySchedule.DeadLetters), say.Percent(int64(r.BySchedule.DeadLetters), int64(r.Events)))
 	here := figuresOf(r)
 	m.Compared = []comparedRow{
 		{Name: "Dead letters", Here: here[0], Schedule: lost},
-		{Name: "Extra wait, median", Here: here[1], Schedule: spoken(r.BySchedule.ExtraWait.P50.Std())},
-		{Name: "Extra wait, p95", Here: here[2], Schedule: spoken(r.BySchedule.ExtraWait.P95.Std())},
+		{Name: "Extra wait, median", Here: here[1], Schedule: say.Spoken(r.BySchedule.ExtraWait.P50.Std())},
+		{Name: "Extra wait, p95", Here: here[2], Schedule: say.Spoken(r.BySchedule.ExtraWait.P95.Std())},
 		{Name: "Attempts per event", Here: here[3], Schedule: fmt.Sprintf("%g", r.BySchedule.AttemptsPerEvent)},
-		{Name: "All caught up after", Here: here[4], Schedule: spoken(r.BySchedule.DrainedAfter.Std())},
+		{Name: "All caught up after", Here: here[4], Schedule: say.Spoken(r.BySchedule.DrainedAfter.Std())},
 	}
 	if r.Survives > 0 {
-		m.Verdict.Next += fmt.Sprintf(" No event is lost in an outage of up to %s.", spoken(r.Survives.Std()))
+		m.Verdict.Next += fmt.Sprintf(" No event is lost in an outage of up to %s.", say.Spoken(r.Survives.Std()))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 )
 
@@ -84,10 +85,10 @@ func heart(u unit, hours []hour, full bool) template.HTML {
 			continue
 		}
 		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s", h.At.UTC().Format(u.form),
-			many(h.Attempts, "attempt", "attempts"), outcome(&h.Totals))})
+			say.Many(h.Attempts, "attempt", "attempts"), outcome(&h.Totals))})
 	}
 	return drawn(picture.Heart(beats, fmt.Sprintf("The last %s: %d without trouble, %d with trouble, the others without attempts.",
-		many(known, u.one, u.many), good, bad)))
+		say.Many(known, u.one, u.many), good, bad)))
 }
 
 // heartSays is the heartbeat as a sentence.
@@ -109,10 +110,10 @@ func heartSays(u unit, hours []hour) string {
 		what string
 	}{{good, "without trouble"}, {bad, "with trouble"}, {quiet, "without attempts"}} {
 		if part.n > 0 {
-			parts = append(parts, many(part.n, u.one, u.many)+" "+part.what)
+			parts = append(parts, say.Many(part.n, u.one, u.many)+" "+part.what)
 		}
 	}
-	return list(parts) + "."
+	return say.List(parts) + "."
 }
 
 const (

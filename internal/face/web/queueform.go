@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -97,7 +98,7 @@ func purgeQueueForm(v *visit) (formModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Verdict.say("Discard all "+many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
+	m.Verdict.say("Discard all "+say.Many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
 		"Leased ones too: what their consumers answer has no effect then. Dead letters stay.")
 	return m, nil
 }
@@ -114,7 +115,7 @@ func purgeQueue(v *visit) (string, error) {
 		return "", err
 	}
 	v.goTo("/queues/" + url.PathEscape(v.PathValue("id")))
-	return fmt.Sprintf("%s discarded.", many(done.Discarded, "message was", "messages were")), nil
+	return fmt.Sprintf("%s discarded.", say.Many(done.Discarded, "message was", "messages were")), nil
 }
 
 func deleteQueueForm(v *visit) (formModel, error) {
@@ -123,7 +124,7 @@ func deleteQueueForm(v *visit) (formModel, error) {
 		return m, err
 	}
 	m.Verdict.say("Delete the queue "+q.Name+"?", "",
-		many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
+		say.Many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
 	return m, nil
 }
 

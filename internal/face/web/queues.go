@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -55,13 +56,13 @@ func queues(v *visit) (queuesModel, error) {
 	}
 	m.Verdict.say("No message waits for a consumer.", "", "")
 	if ready > 0 {
-		m.Verdict.say(many(ready, "message waits", "messages wait")+" for a consumer.", "", "")
+		m.Verdict.say(say.Many(ready, "message waits", "messages wait")+" for a consumer.", "", "")
 	}
 	if oldest != nil {
 		m.Verdict.Next = fmt.Sprintf("The oldest is in %s and was accepted %s.", oldest.Name, v.at(*oldest.OldestAt).Relative())
 	}
 	if dead > 0 {
-		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
+		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", say.Many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
 	if m.pager = v.pager("/queues", cursor, found.Next); m.here() != "" {
@@ -89,15 +90,15 @@ func queuePill(q *client.Queue) pill {
 func (v *visit) queueRow(q *client.Queue) queueRow {
 	r := queueRow{Href: v.link("/queues/" + q.ID), Name: q.Name, Pill: queuePill(q), Why: q.Description}
 	if c := q.QueueCounts; c != nil {
-		r.Ready, r.Leased, r.Delayed = count(c.Ready), count(c.Leased), count(c.Delayed)
-		r.Waiting, r.Dead = count(c.Waiting+c.Blocked), count(c.Dead)
+		r.Ready, r.Leased, r.Delayed = say.Count(c.Ready), say.Count(c.Leased), say.Count(c.Delayed)
+		r.Waiting, r.Dead = say.Count(c.Waiting+c.Blocked), say.Count(c.Dead)
 		var counts []string
 		for _, part := range []struct {
 			n    int64
 			word string
 		}{{c.Ready, "ready"}, {c.Leased, "leased"}, {c.Delayed, "delayed"}, {c.Waiting + c.Blocked, "behind a key"}, {c.Dead, "dead"}} {
 			if part.n > 0 {
-				counts = append(counts, count(part.n)+" "+part.word)
+				counts = append(counts, say.Count(part.n)+" "+part.word)
 			}
 		}
 		r.Counts, r.Oldest = strings.Join(counts, " · "), v.atOr(c.OldestAt)
@@ -157,11 +158,11 @@ func queue(v *visit) (queueModel, error) {
 	}
 	m.Verdict = v.queueVerdict(q, &c)
 	m.Figures = []figure{
-		{Name: "Ready", Value: count(c.Ready), Unit: "can be leased now"}, {Name: "Leased", Value: count(c.Leased), Unit: "with consumers"},
-		{Name: "Later", Value: count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: count(c.Dead + c.Blocked), Unit: map[bool]string{true: "needs an operator", false: "need an operator"}[c.Dead+c.Blocked == 1]},
+		{Name: "Ready", Value: say.Count(c.Ready), Unit: "can be leased now"}, {Name: "Leased", Value: say.Count(c.Leased), Unit: "with consumers"},
+		{Name: "Later", Value: say.Count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: say.Count(c.Dead + c.Blocked), Unit: map[bool]string{true: "needs an operator", false: "need an operator"}[c.Dead+c.Blocked == 1]},
 	}
 	for _, k := range q.Consumers {
-		m.Consumers = append(m.Consumers, consumerRow{cmp.Or(k.Name, "without a name"), count(k.Leased), v.at(k.SeenAt)})
+		m.Consumers = append(m.Consumers, consumerRow{cmp.Or(k.Name, "without a name"), say.Count(k.Leased), v.at(k.SeenAt)})
 	}
 	for i := range next.Data {
 		p := &next.Data[i]
@@ -206,20 +207,20 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 	case q.Status == grapnel.EndpointDisabled:
 		out.say("It is disabled.", toneBad, sentence(q.DisabledReason))
 	case c.Blocked > 0:
-		out.say(many(c.Blocked, "key is blocked", "keys are blocked")+" by a message that failed.", toneBad, "Later messages of the key wait in order. "+oldest)
+		out.say(say.Many(c.Blocked, "key is blocked", "keys are blocked")+" by a message that failed.", toneBad, "Later messages of the key wait in order. "+oldest)
 	case c.Ready > 0 && active == 0:
-		out.say(many(c.Ready, "message waits", "messages wait")+", and no consumer has asked in the last 5 min.", toneBad, oldest+" Nothing is lost.")
+		out.say(say.Many(c.Ready, "message waits", "messages wait")+", and no consumer has asked in the last 5 min.", toneBad, oldest+" Nothing is lost.")
 	case c.Ready > 0:
-		out.say(many(c.Ready, "message waits", "messages wait")+" for "+many(active, "consumer", "consumers")+".", toneWait, oldest)
+		out.say(say.Many(c.Ready, "message waits", "messages wait")+" for "+say.Many(active, "consumer", "consumers")+".", toneWait, oldest)
 	case c.Leased > 0:
-		out.say(many(holding, "consumer works", "consumers work")+" on "+many(c.Leased, "message", "messages")+".", "", oldest)
+		out.say(say.Many(holding, "consumer works", "consumers work")+" on "+say.Many(c.Leased, "message", "messages")+".", "", oldest)
 	case c.Delayed+c.Waiting > 0:
 		out.say("No message can be leased now.", "", "The others are delayed, or wait behind an earlier one of their key. "+oldest)
 	default:
 		out.say("It is empty.", "", "Messages arrive with the next event that matches.")
 	}
 	if c.Dead > 0 {
-		out.Next += fmt.Sprintf(" %s.", many(c.Dead, "message is a dead letter", "messages are dead letters"))
+		out.Next += fmt.Sprintf(" %s.", say.Many(c.Dead, "message is a dead letter", "messages are dead letters"))
 	}
 	v.offerPause(&out, "/queues/{id}", q.ID, q.Status == grapnel.EndpointPaused)
 	if c.Dead > 0 {
@@ -235,7 +236,7 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 
 func (m *queueModel) settings(v *visit, q *client.Queue) {
 	m.Settings.subscription(q.EventTypes, q.Filter, q.Source, q.Ordering, words.Policy(q.Policy, q.PolicyChanges), v.policyLink(q.Policy))
-	m.Settings.add("Lease", spoken(time.Duration(q.Lease)), "Leases of one consumer", "at most "+count(q.MaxLeased))
+	m.Settings.add("Lease", say.Spoken(time.Duration(q.Lease)), "Leases of one consumer", "at most "+say.Count(q.MaxLeased))
 	if q.Quiet {
 		m.Settings.add("Quiet", "no operational events, statistics or dead letters")
 	}

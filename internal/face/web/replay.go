@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 )
 
@@ -92,47 +93,47 @@ func (m *replayModel) failures(v *visit, r *client.Replay) error {
 		}
 	}
 	if len(m.Failed) < r.Failed {
-		m.FailedOf = fmt.Sprintf("the first %s of %s", count(len(m.Failed)), count(r.Failed))
+		m.FailedOf = fmt.Sprintf("the first %s of %s", say.Count(len(m.Failed)), say.Count(r.Failed))
 	}
 	return nil
 }
 
 // answer is the sentence of the page, what follows, and what can be done.
 func (m *replayModel) answer(v *visit, r *client.Replay) {
-	of := count(r.Delivered) + " of " + many(r.Total, "delivery", "deliveries")
+	of := say.Count(r.Delivered) + " of " + say.Many(r.Total, "delivery", "deliveries")
 	underway, rest := r.Made-r.Done, max(r.Total-r.Made, 0)
-	say := func(text, tone string) { m.Verdict.Pieces = append(m.Verdict.Pieces, piece{text, tone}) }
+	add := func(text, tone string) { m.Verdict.Pieces = append(m.Verdict.Pieces, piece{text, tone}) }
 	switch {
 	case r.Status == grapnel.ReplayPaused:
-		say("Paused", toneHold)
-		say(": "+of+" arrived", "")
+		add("Paused", toneHold)
+		add(": "+of+" arrived", "")
 	case r.Status == grapnel.ReplayStopped:
-		say("Stopped", toneBad)
-		say(": "+of+" arrived", "")
+		add("Stopped", toneBad)
+		add(": "+of+" arrived", "")
 	case r.Status == grapnel.ReplayCancelled:
-		say("Cancelled: "+of+" arrived", "")
+		add("Cancelled: "+of+" arrived", "")
 	case r.Status == grapnel.ReplayCompleted && r.Delivered == r.Total:
-		say(number(r.Total)+" arrived", "")
+		add(number(r.Total)+" arrived", "")
 	default:
-		say(of+" arrived", "")
+		add(of+" arrived", "")
 	}
 	if r.Failed > 0 {
-		say("; ", "")
-		say(count(r.Failed)+" failed", toneBad)
+		add("; ", "")
+		add(say.Count(r.Failed)+" failed", toneBad)
 	}
-	say(".", "")
+	add(".", "")
 	var next []string
 	if r.Reason != "" {
 		next = append(next, sentence(r.Reason))
 	}
 	if underway > 0 {
-		next = append(next, many(underway, "delivery is on its way or waits", "deliveries are on their way or wait")+" for the next attempt.")
+		next = append(next, say.Many(underway, "delivery is on its way or waits", "deliveries are on their way or wait")+" for the next attempt.")
 	}
 	switch {
 	case r.Status.Final() && rest > 0 && r.Status != grapnel.ReplayCompleted:
-		next = append(next, many(rest, "delivery was", "deliveries were")+" not repeated; their originals are unchanged.")
+		next = append(next, say.Many(rest, "delivery was", "deliveries were")+" not repeated; their originals are unchanged.")
 	case !r.Status.Final() && r.ETA != nil && r.ETA.After(v.now):
-		next = append(next, "At this pace it is finished in "+spoken(r.ETA.Sub(v.now))+".")
+		next = append(next, "At this pace it is finished in "+say.Spoken(r.ETA.Sub(v.now))+".")
 	case r.Status == grapnel.ReplayRunning && r.Reason == "" && r.Made < r.Total:
 		next = append(next, "Its pace is being measured, so no end is named yet. It goes on after a restart of the server; this page may be closed.")
 	case !r.Status.Final():
@@ -147,7 +148,7 @@ func number(n int) string {
 	if n == 1 {
 		return "The delivery has"
 	}
-	return "All " + count(n) + " deliveries have"
+	return "All " + say.Count(n) + " deliveries have"
 }
 
 func (m *replayModel) acts(v *visit, r *client.Replay) {
@@ -207,11 +208,11 @@ func (m *replayModel) facts(v *visit, r *client.Replay) {
 	if r.Status.Final() {
 		rest = "Not repeated"
 	}
-	m.Figures = append(m.Figures, fact{Name: "Arrived", Value: count(r.Delivered)}, fact{Name: "Failed", Value: count(r.Failed)},
-		fact{Name: "On their way", Value: count(r.Made - r.Done)}, fact{Name: rest, Value: count(max(r.Total-r.Made, 0))})
+	m.Figures = append(m.Figures, fact{Name: "Arrived", Value: say.Count(r.Delivered)}, fact{Name: "Failed", Value: say.Count(r.Failed)},
+		fact{Name: "On their way", Value: say.Count(r.Made - r.Done)}, fact{Name: rest, Value: say.Count(max(r.Total-r.Made, 0))})
 	guard := "never"
 	if r.StopAfter > 0 {
-		guard = "after " + many(r.StopAfter, "failure", "failures") + " in a row"
+		guard = "after " + say.Many(r.StopAfter, "failure", "failures") + " in a row"
 	}
 	canary := "no"
 	if r.Canary {

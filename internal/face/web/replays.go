@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -91,7 +92,7 @@ func replays(v *visit) (replaysModel, error) {
 // together are replays that were started by one button.
 func (v *visit) together(ids []string) ([]client.Replay, error) {
 	if len(ids) > v.web.Bounds.Plans {
-		return nil, refused(http.StatusBadRequest, "Too many replays are named.", "Name at most "+count(v.web.Bounds.Plans)+".")
+		return nil, refused(http.StatusBadRequest, "Too many replays are named.", "Name at most "+say.Count(v.web.Bounds.Plans)+".")
 	}
 	var all []client.Replay
 	for _, id := range ids {
@@ -107,11 +108,11 @@ func (v *visit) together(ids []string) ([]client.Replay, error) {
 func (v *visit) replayRow(r *client.Replay, names map[string]string) replayRow {
 	row := replayRow{
 		ID: r.ID, Href: v.link("/replays/" + url.PathEscape(r.ID)), Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
-		At: v.ownerLink(r.EndpointID), What: selected(&r.Selection), Progress: count(r.Done) + " of " + count(r.Total),
+		At: v.ownerLink(r.EndpointID), What: selected(&r.Selection), Progress: say.Count(r.Done) + " of " + say.Count(r.Total),
 		Started: v.at(r.StartedAt), Bar: progress(r),
 	}
 	if r.Failed > 0 {
-		row.Failed = count(r.Failed) + " failed"
+		row.Failed = say.Count(r.Failed) + " failed"
 	}
 	if !r.Status.Final() {
 		row.ETA = v.atOr(r.ETA)
@@ -127,18 +128,18 @@ func progress(r *client.Replay) template.HTML {
 // selected says in words which deliveries a replay is about.
 func selected(s *client.Selection) string {
 	if s.Deliveries > 0 {
-		return many(s.Deliveries, "delivery", "deliveries") + " picked by name"
+		return say.Many(s.Deliveries, "delivery", "deliveries") + " picked by name"
 	}
 	var statuses []string
 	for _, status := range s.Status {
 		statuses = append(statuses, string(status))
 	}
-	parts := []string{strings.TrimSuffix(sentence(strings.TrimSpace(list(statuses)+" deliveries")), ".")}
+	parts := []string{strings.TrimSuffix(sentence(strings.TrimSpace(say.List(statuses)+" deliveries")), ".")}
 	if len(s.EventTypes) > 0 {
-		parts = append(parts, "of type "+list(s.EventTypes))
+		parts = append(parts, "of type "+say.List(s.EventTypes))
 	}
 	if len(s.Keys) > 0 {
-		parts = append(parts, "with the key "+list(s.Keys))
+		parts = append(parts, "with the key "+say.List(s.Keys))
 	}
 	if s.ErrorClass != "" {
 		parts = append(parts, "whose last attempt ended with "+words.Result(0, s.ErrorClass))
@@ -182,17 +183,17 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 		for i := range all {
 			done, total, failed = done+all[i].Delivered, total+all[i].Total, failed+all[i].Failed
 		}
-		m.Verdict.Pieces = []piece{{many(len(all), "replay has", "replays have") + " finished: " + count(done) + " of " + many(total, "delivery", "deliveries") + " arrived", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(len(all), "replay has", "replays have") + " finished: " + say.Count(done) + " of " + say.Many(total, "delivery", "deliveries") + " arrived", ""}}
 	case active == 0:
 		m.Verdict.Pieces = []piece{{"No replay" + here + " is running", ""}}
 	case paused == active:
-		m.Verdict.Pieces = []piece{{many(paused, "replay"+here+" is paused", "replays"+here+" are paused"), toneHold}, {" after " + count(done) + " of " + many(total, "delivery", "deliveries"), ""}}
+		m.Verdict.Pieces = []piece{{say.Many(paused, "replay"+here+" is paused", "replays"+here+" are paused"), toneHold}, {" after " + say.Count(done) + " of " + say.Many(total, "delivery", "deliveries"), ""}}
 	default:
-		m.Verdict.Pieces = []piece{{many(active-paused, "replay"+here+" is running", "replays"+here+" are running") + ": " +
-			count(done) + " of " + many(total, "delivery has", "deliveries have") + " arrived", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(active-paused, "replay"+here+" is running", "replays"+here+" are running") + ": " +
+			say.Count(done) + " of " + say.Many(total, "delivery has", "deliveries have") + " arrived", ""}}
 	}
 	if failed > 0 {
-		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{"; ", ""}, piece{count(failed) + " failed", toneBad})
+		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{"; ", ""}, piece{say.Count(failed) + " failed", toneBad})
 	}
 	m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	stopped := 0
@@ -202,7 +203,7 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 		}
 	}
 	if stopped > 0 {
-		m.Verdict.Next = many(stopped, "replay in this list has", "replays in this list have") + " stopped after failures; the page of each says why."
+		m.Verdict.Next = say.Many(stopped, "replay in this list has", "replays in this list have") + " stopped after failures; the page of each says why."
 	}
 }
 

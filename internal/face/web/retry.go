@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // retryWaiting attempts the pending deliveries of the endpoint now.
@@ -35,7 +36,7 @@ func (v *visit) retryAll(endpoint string, r client.NewRetry) (string, error) {
 	case done.Retried == 0:
 		return "Nothing waits for a later attempt.", nil
 	}
-	said := many(done.Retried, "delivery is", "deliveries are") + " attempted now; those behind follow in order."
+	said := say.Many(done.Retried, "delivery is", "deliveries are") + " attempted now; those behind follow in order."
 	if done.More {
 		said += " There are more: press it again."
 	}
@@ -56,9 +57,9 @@ func (v *visit) retryFound(f client.DeliveryFilter) (string, error) {
 		}
 		f.Cursor = *done.Next
 	}
-	said := "Of " + many(matched, "delivery", "deliveries") + " that match, " + many(retried, "is", "are") + " attempted now; those behind follow in order."
+	said := "Of " + say.Many(matched, "delivery", "deliveries") + " that match, " + say.Many(retried, "is", "are") + " attempted now; those behind follow in order."
 	if probed > 0 {
-		said += " " + many(probed, "endpoint with an open circuit is", "endpoints with an open circuit are") + " probed by one delivery each."
+		said += " " + say.Many(probed, "endpoint with an open circuit is", "endpoints with an open circuit are") + " probed by one delivery each."
 	}
 	if f.Cursor != "" {
 		said += " There are more: narrow the search to older ones."
@@ -71,9 +72,9 @@ func (v *visit) offerRetry(to *verdict, endpoint string, lanes int, more bool) {
 	if lanes == 0 {
 		return
 	}
-	keys := many(lanes, "stuck key", "stuck keys")
+	keys := say.Many(lanes, "stuck key", "stuck keys")
 	if more {
-		keys = count(lanes) + "+ stuck keys"
+		keys = say.Count(lanes) + "+ stuck keys"
 	}
 	to.Next = strings.TrimSpace(to.Next + " " + sentenceCase(keys) + " wait for a later attempt.")
 	v.offer(to, "/endpoints/{id}/retry", endpoint, act{Label: "Retry " + keys + " now"})
@@ -106,9 +107,9 @@ func counted(found *client.Page[client.Delivery], err error) (string, error) {
 	case err != nil || len(found.Data) == 0:
 		return "", err
 	case found.Next != "":
-		return count(len(found.Data)) + "+", nil
+		return say.Count(len(found.Data)) + "+", nil
 	}
-	return count(len(found.Data)), nil
+	return say.Count(len(found.Data)), nil
 }
 
 // withQuery is such a query behind a path; empty: all values are.

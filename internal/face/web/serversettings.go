@@ -1,5 +1,7 @@
 package web
 
+import "github.com/grapnelhq/grapnel/internal/base/say"
+
 // settingsModel lists the settings that the server runs with.
 type settingsModel struct {
 	Verdict verdict
@@ -16,7 +18,7 @@ func serverSettings(v *visit) (settingsModel, error) {
 		return settingsModel{}, err
 	}
 	var m settingsModel
-	m.Verdict.say("Grapnel "+found.Version+" runs with "+many(len(found.Settings), "setting", "settings")+".", "",
+	m.Verdict.say("Grapnel "+found.Version+" runs with "+say.Many(len(found.Settings), "setting", "settings")+".", "",
 		"They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are variables and not shown.")
 	for _, s := range found.Settings {
 		m.Rows = append(m.Rows, settingRow{s.Name, s.Value, s.Doc})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // keysModel is the list of API keys.
@@ -41,7 +42,7 @@ func keys(v *visit) (keysModel, error) {
 				admins++
 			}
 		}
-		row.Scopes = list(names)
+		row.Scopes = say.List(names)
 		if v.mayDo("/keys/{id}/revoke") && !row.Here {
 			row.Revoke = v.link("/keys/" + k.ID + "/revoke")
 		}
@@ -49,7 +50,7 @@ func keys(v *visit) (keysModel, error) {
 	}
 	m.pager = v.pager("/keys", v.URL.Query().Get("cursor"), found.Next)
 	here := m.here()
-	m.Verdict.say(many(len(m.Rows), "API key"+here, "API keys"+here)+", "+count(admins)+" of them may do everything.", "",
+	m.Verdict.say(say.Many(len(m.Rows), "API key"+here, "API keys"+here)+", "+say.Count(admins)+" of them may do everything.", "",
 		"A revoked key ends at once, with all sessions that signed in with it. On the command line:")
 	if len(m.Rows) == 1 && here == "" {
 		m.Verdict.Pieces[0].Text = "There is one API key, and it may do everything."
@@ -163,13 +164,13 @@ func nodes(v *visit) (nodesModel, error) {
 	case !c.Shared:
 		m.Verdict.say("This node has its store for itself.", "", "There is one node; nothing is divided.")
 	case c.Unowned > 0:
-		m.Verdict.say(many(c.Unowned, "shard has", "shards have")+" no node.", toneBad,
+		m.Verdict.say(say.Many(c.Unowned, "shard has", "shards have")+" no node.", toneBad,
 			"Nothing is attempted for their endpoints until a node takes them.")
 	case silent > 0:
-		m.Verdict.say(many(silent, "node is", "nodes are")+" silent.", toneWait,
+		m.Verdict.say(say.Many(silent, "node is", "nodes are")+" silent.", toneWait,
 			"The other nodes take over the shards once the leases have expired.")
 	default:
-		m.Verdict.say(many(len(m.Nodes), "node shares", "nodes share")+" all "+many(c.Shards, "shard", "shards")+".", "", "")
+		m.Verdict.say(say.Many(len(m.Nodes), "node shares", "nodes share")+" all "+say.Many(c.Shards, "shard", "shards")+".", "", "")
 	}
 	found, err := v.client.Tenants(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // check computes the signature of the shown attempt again if ?check names it. It costs the server a
@@ -34,7 +35,7 @@ func (m *deliveryModel) check(v *visit, d *client.Delivery, event *client.Event)
 	}
 	if p := is.Signed; p != nil {
 		m.Check.Facts = append(m.Check.Facts, fact{Name: "Signed", Value: fmt.Sprintf("%s.%d.BODY", p.ID, p.Timestamp)},
-			fact{Name: "Body", Value: many(p.BodyBytes, "byte", "bytes")}, fact{Name: "Its SHA-256", Value: p.BodySHA256})
+			fact{Name: "Body", Value: say.Many(p.BodyBytes, "byte", "bytes")}, fact{Name: "Its SHA-256", Value: p.BodySHA256})
 		m.Check.Body = p.Body
 		if p.BodyCut {
 			m.Check.Note = "its beginning"

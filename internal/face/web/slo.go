@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -73,8 +74,8 @@ func slo(v *visit) (m sloModel, _ error) {
 	titles := map[string]string{"accept": "Answering a publish", "receive": "Answering a provider", "dispatch": "From commit to attempt",
 		"arrive": "From commit to receipt"}
 	for _, l := range found.Latency {
-		m.Latency = append(m.Latency, latencyRow{titles[l.Of], statuspage.Spoken(l.P50.Std()),
-			statuspage.Spoken(l.P95.Std()), statuspage.Spoken(l.P99.Std())})
+		m.Latency = append(m.Latency, latencyRow{titles[l.Of], say.Took(l.P50.Std()),
+			say.Took(l.P95.Std()), say.Took(l.P99.Std())})
 	}
 	for i := range told.Data {
 		in := &told.Data[i]
@@ -123,7 +124,7 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 // addPromise adds a promise's row, its bars and its pairs of windows.
 func (m *sloModel) addPromise(p *client.Promise) {
 	pills := map[string]pill{"kept": {"ok", "kept"}, "burning": {"wait", "burning"}, "broken": {"bad", "broken"}, "few": {toneNone, "too few"}, "informative": {toneNone, "shown"}}
-	row := promiseRow{Pill: pills[p.State], Title: p.Title, Bad: count(int(p.Bad)), Words: sentence(p.Sentence)}
+	row := promiseRow{Pill: pills[p.State], Title: p.Title, Bad: say.Count(int(p.Bad)), Words: sentence(p.Sentence)}
 	if row.Says = sentenceCase(p.Says); p.Objective > 0 {
 		row.Says = promise.Percent(p.Objective) + " of " + p.Says
 	}
@@ -141,9 +142,9 @@ func (m *sloModel) addPromise(p *client.Promise) {
 	m.Promises = append(m.Promises, row)
 	for _, b := range p.Burns {
 		one := burnRow{Pill: pill{"ok", "quiet"}, Promise: p.Title,
-			Windows: spoken(b.Long.Std()) + " and " + spoken(b.Short.Std()) + ", " + b.Severity,
+			Windows: say.Spoken(b.Long.Std()) + " and " + say.Spoken(b.Short.Std()) + ", " + b.Severity,
 			Limit:   fmt.Sprintf("%.3g %%", 100*b.Threshold),
-			Ratios:  promise.Percent(b.LongRatio) + " and " + promise.Percent(b.ShortRatio), Events: count(int(b.Events))}
+			Ratios:  promise.Percent(b.LongRatio) + " and " + promise.Percent(b.ShortRatio), Events: say.Count(int(b.Events))}
 		if b.Fires {
 			one.Pill = pill{map[string]string{"page": "bad", "ticket": "wait"}[b.Severity], "fires"}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -168,9 +169,10 @@ func saveSource(v *visit) (string, error) {
 		s, err := v.client.UpdateSource(v.Context(), id, changes)
 		if err == nil && s.Released != nil {
 			n := s.Released
-			released = fmt.Sprintf(" Of the requests that waited, %s: %s.", many(n.Events, "became an event", "became events"),
-				list([]string{many(n.Duplicates, "duplicate", "duplicates"), many(n.Conflicts, "conflict", "conflicts"),
-					many(n.Quarantined, "stays in quarantine", "stay in quarantine")}))
+			released = fmt.Sprintf(" Of the requests that waited, %s: %s.", say.Many(n.Events, "became an event", "became events"),
+				say.List([]string{say.Many(n.Duplicates, "duplicate", "duplicates"), say.Many(n.Conflicts, "conflict", "conflicts"),
+					say.Many(n.Quarantined, "stays in quarantine", "stay in quarantine")}),
+			)
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
 )
@@ -60,15 +61,15 @@ func sources(v *visit) (sourcesModel, error) {
 	}
 	switch {
 	case refused > 0:
-		m.Verdict.say(many(refused, "request was", "requests were")+" refused in the last hour.", "",
+		m.Verdict.say(say.Many(refused, "request was", "requests were")+" refused in the last hour.", "",
 			"A refused request is not stored. Its reason is on the page of its source.")
 	case unwell > 0:
-		m.Verdict.say(many(unwell, "source needs", "sources need")+" attention.", "", "")
+		m.Verdict.say(say.Many(unwell, "source needs", "sources need")+" attention.", "", "")
 	case waiting > 0:
-		m.Verdict.say(many(waiting, "source waits for its secret", "sources wait for their secrets")+".", toneWait,
+		m.Verdict.say(say.Many(waiting, "source waits for its secret", "sources wait for their secrets")+".", toneWait,
 			"Requests are quarantined meanwhile. The page of the source has the next step.")
 	default:
-		m.Verdict.say(many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
+		m.Verdict.say(say.Many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
 	if m.pager = v.pager("/sources", cursor, found.Next); m.here() != "" {
 		m.Verdict.Next += " These are not all sources; the list has further pages."
@@ -87,7 +88,7 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 	if s.Refusals != nil {
 		r.Why, r.Last = words.Instants(s.Refusals.LastReason), v.at(s.Refusals.LastAt)
 		if s.Refusals.LastHour > 0 {
-			r.Refused = count(s.Refusals.LastHour)
+			r.Refused = say.Count(s.Refusals.LastHour)
 		}
 	}
 	return r
@@ -190,18 +191,18 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 		p := sourcePill(s)
 		out.say("Its outbox is "+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(s.Outbox.Detail))
 		if s.Outbox.Lag > 0 {
-			out.Next += " The oldest event waits for " + spoken(time.Duration(s.Outbox.Lag)) + "."
+			out.Next += " The oldest event waits for " + say.Spoken(time.Duration(s.Outbox.Lag)) + "."
 		}
 	case s.Waits:
 		out.say("It waits for its secret.", toneWait, "Give its address to the provider, then set the secret that the provider shows. Requests that "+
 			"come before are quarantined; those that the secret verifies become events, in the order of their arrival.")
 		out.Acts = append(out.Acts, v.formLinks("/sources/{id}/", "edit", "Set the secret")...)
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
-		out.say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
+		out.say("It refused "+say.Many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
 			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(),
 				sentence(s.Refusals.LastReason)))
 		if s.Provider.RetriesFor != nil {
-			out.Next += " The provider repeats a refused request for " + spoken(time.Duration(*s.Provider.RetriesFor)) + "."
+			out.Next += " The provider repeats a refused request for " + say.Spoken(time.Duration(*s.Provider.RetriesFor)) + "."
 		} else {
 			out.Next += " Repeated requests: " + sentence(s.Provider.Retries)
 		}
@@ -217,7 +218,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 
 func (m *sourceModel) describe(v *visit, s *client.Source) {
 	if o := s.Outbox; o != nil {
-		m.Provider.add("Outbox", o.Place, "Events since the start", count(o.Events), "Set aside", count(o.SetAside))
+		m.Provider.add("Outbox", o.Place, "Events since the start", say.Count(o.Events), "Set aside", say.Count(o.SetAside))
 		m.Provider.at("Last event", v.atOr(o.LastEventAt))
 		m.Provider.at("Looked at", v.atOr(o.SeenAt))
 	} else {
@@ -236,11 +237,11 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 		for _, b := range s.Dedupe.By {
 			by = append(by, string(b))
 		}
-		m.Settings.add("Duplicates", list(by), "Remembered for", spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
-		m.Settings.add("Left out of the content", list(s.Dedupe.Ignore), "Ordering key", s.Key, "Event id", s.EventID)
+		m.Settings.add("Duplicates", say.List(by), "Remembered for", say.Spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
+		m.Settings.add("Left out of the content", say.List(s.Dedupe.Ignore), "Ordering key", s.Key, "Event id", s.EventID)
 		m.Settings.add("Rate", rate(s.RateLimit), "URL that the provider calls", s.PublicURL)
 		if s.MaxBody != 0 {
-			m.Settings.add("Largest body", count(s.MaxBody)+" bytes")
+			m.Settings.add("Largest body", say.Count(s.MaxBody)+" bytes")
 		}
 	}
 	m.Settings.add("Description", s.Description, "Tenant", s.Tenant)
@@ -254,7 +255,7 @@ func (f *facts) verification(is *client.Verify) {
 	f.add("Header of the timestamp", is.TimestampHeader, "Header of the id", is.IDHeader, "Header of the type", is.TypeHeader)
 	f.add("User name", is.Username)
 	if is.Tolerance != nil {
-		f.add("Tolerance", spoken(time.Duration(*is.Tolerance)))
+		f.add("Tolerance", say.Spoken(time.Duration(*is.Tolerance)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
@@ -126,23 +127,23 @@ func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
 	}
 	switch {
 	case finished == 0:
-		m.Verdict.Pieces = []piece{{"No delivery finished in the last " + span + "; " + many(f.Attempts, "attempt was", "attempts were") + " made.", ""}}
+		m.Verdict.Pieces = []piece{{"No delivery finished in the last " + span + "; " + say.Many(f.Attempts, "attempt was", "attempts were") + " made.", ""}}
 	case f.Failed == 0:
-		m.Verdict.Pieces = []piece{{count(f.Delivered) + " of " + many(finished, "finished delivery", "finished deliveries") + " arrived in the last " + span + ", and none failed.", ""}}
+		m.Verdict.Pieces = []piece{{say.Count(f.Delivered) + " of " + say.Many(finished, "finished delivery", "finished deliveries") + " arrived in the last " + span + ", and none failed.", ""}}
 	default:
-		m.Verdict.Pieces = []piece{{count(f.Failed) + " of " + many(finished, "finished delivery", "finished deliveries") + " failed", toneBad},
-			{" in the last " + span + "; " + percent(f.Delivered, finished) + "\u00a0% arrived.", ""}}
+		m.Verdict.Pieces = []piece{{say.Count(f.Failed) + " of " + say.Many(finished, "finished delivery", "finished deliveries") + " failed", toneBad},
+			{" in the last " + span + "; " + say.Percent(f.Delivered, finished) + "\u00a0% arrived.", ""}}
 	}
 	pending := ""
 	if stats.Pending != nil {
-		pending = many(*stats.Pending, "delivery is", "deliveries are") + " pending now."
+		pending = say.Many(*stats.Pending, "delivery is", "deliveries are") + " pending now."
 	}
 	m.Verdict.Next = strings.Join(slices.DeleteFunc([]string{pending, words.Attempts(&f.Totals), worstOf(stats)},
 		func(text string) bool { return text == "" }), " ")
 	m.Figures = []figure{
-		{Name: "Delivered", Value: count(f.Delivered), Note: many(f.Failed, "dead letter", "dead letters")},
+		{Name: "Delivered", Value: say.Count(f.Delivered), Note: say.Many(f.Failed, "dead letter", "dead letters")},
 		{Name: "At the first attempt", Value: partOf(f.FirstAttemptSuccessRate), Unit: unitOf(f.FirstAttemptSuccessRate),
-			Note: "of " + many(f.FirstAttempts, "first attempt", "first attempts")},
+			Note: "of " + say.Many(f.FirstAttempts, "first attempt", "first attempts")},
 		{Name: "Time to success, p95", Value: within(f.TimeToSuccess.P95), Note: "half within " + within(f.TimeToSuccess.P50)},
 		{Name: "Time to an answer, p95", Value: within(f.Latency.P95),
 			Note: each(f.AttemptsPerDelivery) + " attempts for each finished delivery"},
@@ -168,7 +169,7 @@ func (v *visit) statsChart(s *statsState, stats *client.Stats) *chart {
 		}
 		bars = append(bars, column(at.UTC().Format(form), v.finishedIn(s, at, at.Add(width)), &f.Totals))
 	}
-	says := fmt.Sprintf("%s, in %s.", outcome(&stats.All.Totals), many(len(bars), s.by, s.by+"s"))
+	says := fmt.Sprintf("%s, in %s.", outcome(&stats.All.Totals), say.Many(len(bars), s.by, s.by+"s"))
 	c.Picture = drawn(picture.Bars(bars, says))
 	middle := stats.From.Add(stats.To.Sub(stats.From) / 2).Truncate(width)
 	c.Axis = []string{stats.From.UTC().Format(form), middle.UTC().Format(form), "now"}

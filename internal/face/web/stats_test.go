@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -68,9 +69,9 @@ func TestStatisticsSayWhatTheAnswerHas(t *testing.T) {
 	}
 	s.api.edit = fill
 	body := s.ask("GET", "/stats", nil).Body.String()
-	for _, want := range []string{"30 of " + count(1000) + " finished deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
-		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "of " + count(1200) + " first attempts", "200 deliveries are pending now.",
-		"230 of " + count(1400) + " attempts failed.", "1.25 attempts for each finished delivery", "all others", "the busiest 1; the last row adds up the others"} {
+	for _, want := range []string{"30 of " + say.Count(1000) + " finished deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
+		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "of " + say.Count(1200) + " first attempts", "200 deliveries are pending now.",
+		"230 of " + say.Count(1400) + " attempts failed.", "1.25 attempts for each finished delivery", "all others", "the busiest 1; the last row adds up the others"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not have %q", want)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
@@ -50,9 +51,9 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	}
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
-		row := statsRow{Name: cmp.Or(names[g.Name], g.Name), Delivered: count(g.Delivered), Dead: count(g.Failed),
+		row := statsRow{Name: cmp.Or(names[g.Name], g.Name), Delivered: say.Count(g.Delivered), Dead: say.Count(g.Failed),
 			First: withUnit(g.FirstAttemptSuccessRate), Each: each(g.AttemptsPerDelivery), P95: within(g.TimeToSuccess.P95),
-			Fails: count(g.FailedAttempts), Bad: g.Failed > 0}
+			Fails: say.Count(g.FailedAttempts), Bad: g.Failed > 0}
 		if m.Chart == nil && !g.Other {
 			row.Bar = drawn(picture.Progress(int(g.Delivered), int(g.Failed), int(g.TriedAgain), int(most), outcome(&g.Totals)+"."))
 		}
@@ -67,7 +68,7 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 			m.Hint = fmt.Sprintf("the newest %d of %d; the chart shows all", len(m.Rows), all)
 		}
 	} else if n := len(stats.Groups); n > 0 && stats.Groups[n-1].Other {
-		m.Hint = "the busiest " + count(n-1) + "; the last row adds up the others"
+		m.Hint = "the busiest " + say.Count(n-1) + "; the last row adds up the others"
 	}
 	return nil
 }
@@ -120,11 +121,11 @@ func (v *visit) tenantCondition(s *statsState) string {
 }
 
 func (v *visit) statsReason(s *statsState, r client.Reason, most int64) statsReason {
-	out := statsReason{Count: count(r.Count), Of: r.Of, Retried: "–"}
+	out := statsReason{Count: say.Count(r.Count), Of: r.Of, Retried: "–"}
 	q := ""
 	if r.Of == "attempts" {
 		class := policy.Class(r.Name)
-		out.Name, out.Retried = words.Failure(class), count(r.Retried)
+		out.Name, out.Retried = words.Failure(class), say.Count(r.Retried)
 		if slices.Contains(grammar.Classes(), class) {
 			q = token{"error", r.Name}.String()
 		}
@@ -153,7 +154,7 @@ func worstOf(stats *client.Stats) string {
 		r := &stats.Reasons[0]
 		if r.Of == "attempts" {
 			name := words.Failure(policy.Class(r.Name))
-			return "Attempts fail most often with: " + name + ", " + many(r.Count, "time", "times") + ", " + count(r.Retried) + " of them tried again."
+			return "Attempts fail most often with: " + name + ", " + say.Many(r.Count, "time", "times") + ", " + say.Count(r.Retried) + " of them tried again."
 		}
 		return ""
 	}
@@ -170,7 +171,7 @@ func worstOf(stats *client.Stats) string {
 	if at, err := time.Parse(time.RFC3339, name); err == nil {
 		name = map[string]string{"hour": at.UTC().Format("Mon 15:04 UTC"), "day": at.UTC().Format("Mon 2 Jan")}[stats.By]
 	}
-	return "Most dead letters: " + name + ", " + count(worst.Failed) + "."
+	return "Most dead letters: " + name + ", " + say.Count(worst.Failed) + "."
 }
 
 // partOf is a ratio as a number of per cent, 100 only if it is all; a dash if there is none.
@@ -178,7 +179,7 @@ func partOf(ratio *float64) string {
 	if ratio == nil {
 		return "–"
 	}
-	return percent(int64(*ratio*1e6), 1e6)
+	return say.Percent(int64(*ratio*1e6), 1e6)
 }
 
 func unitOf(ratio *float64) string {
@@ -203,7 +204,7 @@ func within(d *policy.Duration) string {
 	if d == nil {
 		return "–"
 	}
-	return took(time.Duration(*d))
+	return say.Took(time.Duration(*d))
 }
 
 const statsDay = 24 * time.Hour

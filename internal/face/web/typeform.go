@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -107,7 +108,7 @@ func deleteTypeForm(v *visit) (formModel, error) {
 	f, err := v.consentForm(deleteWord, "")
 	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.crumbs("Event types", "/event-types", t.Name, t.ID, "Delete")...)
 	m.Verdict.say("Delete the event type "+t.Name+"?", "",
-		many(len(t.Versions), "version ends", "versions end")+
+		say.Many(len(t.Versions), "version ends", "versions end")+
 			" with it. Events of the type stay, and are published without a check from then on.")
 	return m, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // whyModel says why deliveries to an endpoint fail.
@@ -46,7 +47,7 @@ func whyPage(v *visit) (whyModel, error) {
 	m.Verdict.say(c.Sentence, "", "")
 	if c.Failures > 0 {
 		m.Verdict.say(c.Sentence, toneBad, fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
-			"the receiver's code is not seen.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed"))
+			"the receiver's code is not seen.", say.Many(c.Failures+c.Successes, "delivery", "deliveries"), say.Count(c.Failures)+" failed"))
 	}
 	for i := range c.Causes {
 		m.Causes = append(m.Causes, v.causeRow(c, &c.Causes[i]))
@@ -57,7 +58,7 @@ func whyPage(v *visit) (whyModel, error) {
 		if g.StatusCode > 0 {
 			word = fmt.Sprint(g.StatusCode)
 		}
-		m.Groups = append(m.Groups, groupRow{Pill: pill{toneBad, word}, Answer: g.Answer, Count: count(g.Count),
+		m.Groups = append(m.Groups, groupRow{Pill: pill{toneBad, word}, Answer: g.Answer, Count: say.Count(g.Count),
 			Last: v.at(g.Last), Href: v.link("/deliveries/" + g.DeliveryID)})
 	}
 	return m, nil

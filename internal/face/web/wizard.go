@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
@@ -149,7 +150,7 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 			return err
 		}
 		plan.Partial = plan.Partial || len(o.Replay.Deliveries) < named
-		row.Total, row.Keys, row.Chain, row.Out = count(plan.Total), count(plan.Keys), count(plan.LongestChain), leftOut(&plan.Excluded)
+		row.Total, row.Keys, row.Chain, row.Out = say.Count(plan.Total), say.Count(plan.Keys), say.Count(plan.LongestChain), leftOut(&plan.Excluded)
 		if plan.Partial {
 			row.Total += "+"
 			m.countAll(v, query)
@@ -173,14 +174,14 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 		waiting += plan.Waiting
 	}
 	if waiting > 0 {
-		m.Notes = append(m.Notes, many(waiting, "pending or held delivery matches", "pending or held deliveries match")+
+		m.Notes = append(m.Notes, say.Many(waiting, "pending or held delivery matches", "pending or held deliveries match")+
 			" too: on the way already, and not replayed.")
 	}
 	switch n := len(ill); {
 	case n == 1:
 		m.Notes = append(m.Notes, ill[0]+" takes no deliveries now, so the replay may fail. Sending one first finds that out.")
 	case n > 1:
-		m.Notes = append(m.Notes, count(n)+" of the endpoints take no deliveries now, so their replays may fail. Sending one first finds that out.")
+		m.Notes = append(m.Notes, say.Count(n)+" of the endpoints take no deliveries now, so their replays may fail. Sending one first finds that out.")
 	}
 	m.answer(v, &total, started, longest)
 	return nil
@@ -207,10 +208,10 @@ func leftOut(e *wire.Excluded) string {
 		{e.Discarded, "discarded"}, {e.Tests, "tests"},
 	} {
 		if x.n > 0 {
-			parts = append(parts, count(x.n)+" "+x.said)
+			parts = append(parts, say.Count(x.n)+" "+x.said)
 		}
 	}
-	return list(parts)
+	return say.List(parts)
 }
 
 // answer is the sentence of the preview.
@@ -227,7 +228,7 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 		}
 		return
 	}
-	number := many(total.Total, "delivery", "deliveries")
+	number := say.Many(total.Total, "delivery", "deliveries")
 	if total.Partial {
 		number = "At least " + number
 	}
@@ -239,15 +240,15 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 	if by := total.ByStatus.String(); by != "" {
 		m.Notes = append(m.Notes, "By their status: "+by+".")
 	}
-	took := spoken(max(time.Duration(longest)*time.Second/usualRate, time.Second))
+	took := say.Spoken(max(time.Duration(longest)*time.Second/usualRate, time.Second))
 	var next []string
 	if total.Keys > 0 {
-		next = append(next, fmt.Sprintf("%s, in order; the longest has %s.", many(total.Keys, "key", "keys"), many(total.LongestChain, "delivery", "deliveries")))
+		next = append(next, fmt.Sprintf("%s, in order; the longest has %s.", say.Many(total.Keys, "key", "keys"), say.Many(total.LongestChain, "delivery", "deliveries")))
 	}
 	next = append(next, "Original bytes and event ids, so receivers can recognise what they have already.", fmt.Sprintf("About %s at %d per second.", took, usualRate))
 	m.Verdict.Next = strings.Join(next, " ")
 	if n := total.Overtaken; n > 0 {
-		m.Notes = append(m.Notes, many(n, "delivery arrives", "deliveries arrive")+" after a newer event of the same key, which was delivered since. Replay them only if the receiver can bear that.")
+		m.Notes = append(m.Notes, say.Many(n, "delivery arrives", "deliveries arrive")+" after a newer event of the same key, which was delivered since. Replay them only if the receiver can bear that.")
 	}
 	if v.mayDo("/replays/start") {
 		m.Start, m.Button = v.link("/replays/start"), "Replay "+strings.ToLower(number[:1])+number[1:]
@@ -296,9 +297,9 @@ func startReplays(v *visit) (string, error) {
 		return "The replay has started.", nil
 	}
 	v.goTo("/replays?" + url.Values{"id": ids}.Encode())
-	said := many(len(ids), "replay has", "replays have") + " started."
+	said := say.Many(len(ids), "replay has", "replays have") + " started."
 	if n := len(orders) - len(ids); n > 0 {
-		said += " " + many(n, "other was", "others were") + " refused: " + first.Error()
+		said += " " + say.Many(n, "other was", "others were") + " refused: " + first.Error()
 	}
 	return said, nil
 }

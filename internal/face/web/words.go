@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -46,20 +47,11 @@ func (m moment) Relative() string {
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d < 0:
-		return words.Roughly(-d) + " ago"
+		return say.Roughly(-d) + " ago"
 	default:
-		return "in " + spoken(d)
+		return "in " + say.Spoken(d)
 	}
 }
-
-// The forms of numbers and durations are those of package words.
-
-func spoken(d time.Duration) string                      { return words.Spoken(d) }
-func took(d time.Duration) string                        { return words.Took(d) }
-func count[N ~int | ~int64](n N) string                  { return words.Count(n) }
-func percent(part, whole int64) string                   { return words.Percent(part, whole) }
-func list(names []string) string                         { return words.List(names) }
-func many[N ~int | ~int64](n N, one, more string) string { return words.Many(n, one, more) }
 
 // tally counts things, in the order in which they first came.
 type tally[T comparable] struct {

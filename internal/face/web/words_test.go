@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 func TestTimesInWords(t *testing.T) {
@@ -31,7 +33,7 @@ func TestTimesInWords(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{300 * time.Microsecond: "300 µs", 44 * time.Millisecond: "44 ms", 2500 * time.Millisecond: "2.5 s", 30 * time.Second: "30 s"} {
-		if got := took(d); got != want {
+		if got := say.Took(d); got != want {
 			t.Errorf("%v took %q, want %q", d, got, want)
 		}
 	}
@@ -39,7 +41,7 @@ func TestTimesInWords(t *testing.T) {
 
 func TestNumbersInWords(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567", -1000: "-1\u202f000"} {
-		if got := count(n); got != want {
+		if got := say.Count(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
@@ -47,7 +49,7 @@ func TestNumbersInWords(t *testing.T) {
 		part, whole int64
 		want        string
 	}{{1, 2, "50"}, {999_999, 1_000_000, "99.9"}, {5, 5, "100"}, {0, 0, "–"}, {1, 3, "33.3"}} {
-		if got := percent(c.part, c.whole); got != c.want {
+		if got := say.Percent(c.part, c.whole); got != c.want {
 			t.Errorf("%d of %d is %q, want %q", c.part, c.whole, got, c.want)
 		}
 	}

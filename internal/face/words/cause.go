@@ -2,11 +2,10 @@ package words
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/insight"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Change is a change of an endpoint that may explain later failures.
@@ -60,7 +59,7 @@ func (c cause) with() string {
 	case insight.Type:
 		return "are events of type " + c.Value
 	case insight.Size:
-		return "have a body of " + bytes(c.Bytes) + " or more"
+		return "have a body of " + say.Bytes(c.Bytes) + " or more"
 	}
 	if c.Value == insight.Absent {
 		return "have no field " + path(c.Name)
@@ -103,7 +102,7 @@ func share(n, of int) string {
 	if n == of {
 		return fmt.Sprintf("All %d", of)
 	}
-	return fmt.Sprintf("%s of the %d", percent(n, of), of)
+	return fmt.Sprintf("%s %% of the %d", say.Percent(int64(n), int64(of)), of)
 }
 
 // rest is how many of the successes have the same.
@@ -111,16 +110,5 @@ func (c cause) rest() string {
 	if c.Delivered == 0 {
 		return fmt.Sprintf("none of the %d", c.Successes)
 	}
-	return fmt.Sprintf("%s of the %d", percent(c.Delivered, c.Successes), c.Successes)
-}
-
-func percent(n, of int) string {
-	return Percent(int64(n), int64(of)) + " %"
-}
-
-func bytes(n int) string {
-	if n < 1024 {
-		return strconv.Itoa(n) + " bytes"
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(float64(n)/1024, 'f', 1, 64), ".0") + " KiB"
+	return fmt.Sprintf("%s %% of the %d", say.Percent(int64(c.Delivered), int64(c.Successes)), c.Successes)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -29,7 +30,7 @@ func Delivery(status grapnel.Status, attempts int) Pill {
 func DeliveredAfter(d *wire.Delivery) string {
 	long, since := "some time", "the event was accepted"
 	if d.FinishedAt != nil {
-		long = Took(d.FinishedAt.Sub(d.CreatedAt))
+		long = say.Took(d.FinishedAt.Sub(d.CreatedAt))
 	}
 	if d.ReplayOf != nil {
 		since = "this redelivery was created"
@@ -76,15 +77,7 @@ func Tried(d *wire.Delivery) string {
 		return fmt.Sprintf("%d attempts ended in %d different ways.", len(d.Attempts), len(ways))
 	}
 	for i, way := range ways {
-		ways[i] = way + often(times[way])
+		ways[i] += " " + say.Times(times[way])
 	}
-	return "The endpoint " + List(ways) + "."
-}
-
-func often(n int) string {
-	words := []string{"", " once", " twice", " three times", " four times", " five times", " six times"}
-	if n < len(words) {
-		return words[n]
-	}
-	return fmt.Sprintf(" %d times", n)
+	return "The endpoint " + say.List(ways) + "."
 }

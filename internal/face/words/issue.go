@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -14,7 +15,7 @@ func Issue(i *wire.Issue, name string) string {
 	if i.Approximate { // keys are not more than deliveries, so they are no estimate alone
 		about = "about "
 	}
-	failed := Many(i.Failures, "attempt", "attempts") + " of " + about + Many(i.Deliveries, "delivery", "deliveries") + " failed"
+	failed := say.Many(i.Failures, "attempt", "attempts") + " of " + about + say.Many(i.Deliveries, "delivery", "deliveries") + " failed"
 	again, all := "", ""
 	if i.Regressions > 0 {
 		again, all = ", after it was resolved", " in all"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -51,14 +52,14 @@ type Figure struct{ Name, Value, Unit, Tone, Note string }
 func Figures(day *wire.Totals, waiting string) [4]Figure {
 	first := Figure{Name: "At the first attempt", Value: "–", Tone: OK}
 	if day.FirstAttemptRate() != nil {
-		first.Value, first.Unit = Percent(day.FirstAttemptSuccess, day.FirstAttempts), "%"
-		first.Note = "of " + Many(day.FirstAttempts, "first attempt", "first attempts")
+		first.Value, first.Unit = say.Percent(day.FirstAttemptSuccess, day.FirstAttempts), "%"
+		first.Note = "of " + say.Many(day.FirstAttempts, "first attempt", "first attempts")
 	}
 	answer := Figure{Name: "Time to an answer, p95", Value: "–", Tone: OK}
 	if day.Latency.P95 != nil {
-		answer.Value = Took(time.Duration(*day.Latency.P95))
+		answer.Value = say.Took(time.Duration(*day.Latency.P95))
 	}
-	return [4]Figure{{"Delivered", Count(day.Delivered), "in 24 h", OK, FailedAttempts(day)}, first, answer,
+	return [4]Figure{{"Delivered", say.Count(day.Delivered), "in 24 h", OK, FailedAttempts(day)}, first, answer,
 		{Name: "Waiting now", Value: waiting, Unit: "held or due", Tone: Hold}}
 }
 
@@ -71,7 +72,7 @@ func FailedAttempts(t *wire.Totals) string {
 	case t.FailedAttempts == 0:
 		return "no attempt failed"
 	}
-	return Count(t.FailedAttempts) + " of " + Many(t.Attempts, "attempt", "attempts") + " failed"
+	return say.Count(t.FailedAttempts) + " of " + say.Many(t.Attempts, "attempt", "attempts") + " failed"
 }
 
 // Attempts is how the attempts went, as sentences; empty: none was made.
@@ -80,16 +81,8 @@ func Attempts(t *wire.Totals) string {
 	if t.FirstAttemptRate() == nil {
 		return text
 	}
-	return fmt.Sprintf("%s %% of %s succeeded; %s.", Percent(t.FirstAttemptSuccess, t.FirstAttempts),
-		Many(t.FirstAttempts, "first attempt", "first attempts"), FailedAttempts(t))
-}
-
-// Capped is a number that may be a lower bound.
-func Capped(n int64, more bool) string {
-	if more {
-		return Count(n) + "+"
-	}
-	return Count(n)
+	return fmt.Sprintf("%s %% of %s succeeded; %s.", say.Percent(t.FirstAttemptSuccess, t.FirstAttempts),
+		say.Many(t.FirstAttempts, "first attempt", "first attempts"), FailedAttempts(t))
 }
 
 // Backlog says what pending deliveries wait for, and how old the oldest is.
@@ -97,12 +90,12 @@ func Backlog(now time.Time, o *wire.Overview) string {
 	if o.Pending.All == 0 {
 		return "Nothing is pending."
 	}
-	text := Many(o.Pending.All, "delivery is pending", "deliveries are pending")
+	text := say.Many(o.Pending.All, "delivery is pending", "deliveries are pending")
 	if parts := Waits(&o.Pending); parts != "" {
 		text += ": " + parts
 	}
 	if text += "."; o.OldestPending != nil {
-		text += " The oldest is " + Roughly(max(now.Sub(*o.OldestPending), 0)) + " old."
+		text += " The oldest is " + say.Roughly(max(now.Sub(*o.OldestPending), 0)) + " old."
 	}
 	return text
 }
@@ -115,10 +108,10 @@ func Waits(p *wire.PendingStates) string {
 		word string
 	}{{p.Ready, "ready"}, {p.Scheduled, "scheduled"}, {p.Leased, "leased"}, {p.Held, "held"}, {p.Waiting, "waiting in order"}} {
 		if part.n > 0 {
-			parts = append(parts, Capped(part.n, p.More)+" "+part.word)
+			parts = append(parts, say.Capped(part.n, p.More)+" "+part.word)
 		}
 	}
-	return List(parts)
+	return say.List(parts)
 }
 
 // Pending says how many deliveries are pending, and since when the oldest is.
@@ -126,9 +119,9 @@ func Pending(now time.Time, o *wire.Overview) string {
 	if o.Pending.All == 0 {
 		return "Nothing is pending."
 	}
-	text := Many(o.Pending.All, "delivery is pending", "deliveries are pending")
+	text := say.Many(o.Pending.All, "delivery is pending", "deliveries are pending")
 	if o.OldestPending != nil {
-		text += ", the oldest for " + Roughly(max(now.Sub(*o.OldestPending), 0))
+		text += ", the oldest for " + say.Roughly(max(now.Sub(*o.OldestPending), 0))
 	}
 	return text + "."
 }
@@ -139,11 +132,11 @@ func DeadLetters(o *wire.Overview) string {
 	if d.All == 0 && !d.More {
 		return "There are no dead letters."
 	}
-	number := Many(d.All, "delivery has", "deliveries have")
+	number := say.Many(d.All, "delivery has", "deliveries have")
 	if d.More {
 		number = "At least " + number
 	}
-	return number + " failed for good at " + Many(d.Endpoints, "endpoint", "endpoints") + "."
+	return number + " failed for good at " + say.Many(d.Endpoints, "endpoint", "endpoints") + "."
 }
 
 // States are the numbers of endpoints by health: "12 healthy, 1 circuit open".
@@ -151,7 +144,7 @@ func States(s *wire.EndpointStates) string {
 	var parts []string
 	for _, state := range append([]grapnel.HealthState{grapnel.HealthHealthy}, wire.Troubles()...) {
 		if n := *s.State(state); n > 0 {
-			parts = append(parts, Count(n)+" "+Health(state).Word)
+			parts = append(parts, say.Count(n)+" "+Health(state).Word)
 		}
 	}
 	if len(parts) == 0 {
@@ -194,15 +187,15 @@ func Ahead(now time.Time, o *wire.Overview) (w Wave) {
 		return w
 	}
 	from := now.Add(time.Duration(most) * time.Hour).UTC().Format("15:04 UTC")
-	w.Says = Many(total, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
+	w.Says = say.Many(total, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
 	if o.Pending.More {
 		w.Says = "At least " + w.Says
 	}
 	if total > 0 {
-		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], total, "most of them", "the most"), Count(w.Hours[most]), from)
+		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], total, "most of them", "the most"), say.Count(w.Hours[most]), from)
 	}
 	if w.Says += "."; o.AheadLater > 0 {
-		w.Says += " " + Many(o.AheadLater, "is", "are") + " later."
+		w.Says += " " + say.Many(o.AheadLater, "is", "are") + " later."
 	}
 	return w
 }

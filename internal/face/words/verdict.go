@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -88,9 +89,9 @@ func ofEndpoints(now time.Time, o *wire.Overview) Verdict {
 	alike := max(*o.Endpoints.State(worst.Health.State), len(same))
 	several, all := alike > 1, max(o.Endpoints.All-o.Endpoints.Healthy, len(bad))
 	if alike > 3 {
-		same = append(same[:2:2], Many(alike-2, "other", "others"))
+		same = append(same[:2:2], say.Many(alike-2, "other", "others"))
 	}
-	v.Pieces = append(v.Pieces, Piece{List(same) + " " + happened(now, alikes, several), Health(worst.Health.State).Tone}, Piece{".", ""})
+	v.Pieces = append(v.Pieces, Piece{say.List(same) + " " + happened(now, alikes, several), Health(worst.Health.State).Tone}, Piece{".", ""})
 	if held > 0 {
 		v.Pieces = append(v.Pieces, Piece{" " + Held(held, alike > len(alikes)), Hold}, Piece{" in order; nothing is lost.", ""})
 	}
@@ -99,9 +100,9 @@ func ofEndpoints(now time.Time, o *wire.Overview) Verdict {
 		v.Next = Name(worst) + ": " + v.Next
 	}
 	if others := all - alike; others > 0 {
-		v.Next += " " + Many(others, "other endpoint needs", "other endpoints need") + " attention too"
+		v.Next += " " + say.Many(others, "other endpoint needs", "other endpoints need") + " attention too"
 		if elsewhere > 0 {
-			v.Next += "; " + atLeast(all > len(bad)) + Many(elsewhere, "more delivery waits", "more deliveries wait") + " there"
+			v.Next += "; " + atLeast(all > len(bad)) + say.Many(elsewhere, "more delivery waits", "more deliveries wait") + " there"
 		}
 		v.Next += "."
 	}
@@ -110,7 +111,7 @@ func ofEndpoints(now time.Time, o *wire.Overview) Verdict {
 
 // well is the verdict when no endpoint needs attention.
 func well(o *wire.Overview) Verdict {
-	number := Many(o.Endpoints.All, "endpoint takes its", "endpoints take their")
+	number := say.Many(o.Endpoints.All, "endpoint takes its", "endpoints take their")
 	if o.Endpoints.All > 1 {
 		number = "All " + number
 	} else {
@@ -124,13 +125,13 @@ func well(o *wire.Overview) Verdict {
 	switch {
 	case day.Failed > 0:
 		v.Next = fmt.Sprintf("Of the deliveries that ended in the last 24 h, %s delivered and %s failed. A failed delivery is stored as a dead letter "+
-			"until retention deletes it.", Count(day.Delivered), Count(day.Failed))
+			"until retention deletes it.", say.Count(day.Delivered), say.Count(day.Failed))
 	case day.Delivered > 0:
-		v.Next = fmt.Sprintf("%s delivered in the last 24 h, and none failed.", Many(day.Delivered, "delivery was", "deliveries were"))
+		v.Next = fmt.Sprintf("%s delivered in the last 24 h, and none failed.", say.Many(day.Delivered, "delivery was", "deliveries were"))
 	default:
 		v.Next = "No delivery ended in the last 24 h."
 		if others := day.Dropped + day.Discarded + day.Skipped; others > 0 {
-			v.Next = fmt.Sprintf("No delivery was delivered or failed in the last 24 h; %s dropped, discarded or skipped.", Many(others, "was", "were"))
+			v.Next = fmt.Sprintf("No delivery was delivered or failed in the last 24 h; %s dropped, discarded or skipped.", say.Many(others, "was", "were"))
 		}
 	}
 	v.Next = strings.TrimSpace(v.Next + " " + Attempts(day))
@@ -147,12 +148,12 @@ func atLeast(more bool) string {
 // Held is the number of held deliveries. more says that it is a lower bound.
 func Held(held int, more bool) string {
 	if more && held >= 1000 {
-		return "More than " + Many(held/1000*1000, "delivery waits", "deliveries wait")
+		return "More than " + say.Many(held/1000*1000, "delivery waits", "deliveries wait")
 	}
 	if more {
-		return "At least " + Many(held, "delivery waits", "deliveries wait")
+		return "At least " + say.Many(held, "delivery waits", "deliveries wait")
 	}
-	return Many(held, "delivery waits", "deliveries wait")
+	return say.Many(held, "delivery waits", "deliveries wait")
 }
 
 // Happened is the trouble of an endpoint, and for how long: "has failed for 8 min".
@@ -175,15 +176,15 @@ func happened(now time.Time, alike []wire.OverviewEndpoint, several bool) string
 		} else if began != nil {
 			took = now.Sub(*began)
 		}
-		differ = differ || i > 0 && Roughly(took) != Roughly(longest)
+		differ = differ || i > 0 && say.Roughly(took) != say.Roughly(longest)
 		longest = max(longest, took)
 	}
 	switch {
 	case longest < time.Second:
 	case differ:
-		long = " for up to " + Roughly(longest)
+		long = " for up to " + say.Roughly(longest)
 	default:
-		long = " for " + Roughly(longest)
+		long = " for " + say.Roughly(longest)
 	}
 	switch state {
 	case grapnel.HealthOpen:
@@ -210,7 +211,7 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 	switch h.State {
 	case grapnel.HealthOpen:
 		if h.NextProbeAt != nil && h.NextProbeAt.After(now) {
-			s = append(s, fmt.Sprintf("It gets one delivery as a probe in %s; the others are held.", Spoken(h.NextProbeAt.Sub(now))))
+			s = append(s, fmt.Sprintf("It gets one delivery as a probe in %s; the others are held.", say.Spoken(h.NextProbeAt.Sub(now))))
 		} else {
 			s = append(s, "It gets one delivery as a probe; the others are held.")
 		}
@@ -223,7 +224,7 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 		s = append(s, "Attempts go on as each delivery's schedule says.")
 	case grapnel.HealthThrottled:
 		if h.NextAttemptAt != nil && h.NextAttemptAt.After(now) {
-			s = append(s, fmt.Sprintf("The next attempt is in %s.", Spoken(h.NextAttemptAt.Sub(now))))
+			s = append(s, fmt.Sprintf("The next attempt is in %s.", say.Spoken(h.NextAttemptAt.Sub(now))))
 		}
 	case grapnel.HealthRecovering:
 		s = append(s, "It answers again; held deliveries are released gradually.")
@@ -231,7 +232,7 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 		s = append(s, "An operator paused it. Its deliveries are held until an operator resumes it.")
 	}
 	if h.DrainEstimate != nil && h.Held > 0 {
-		s = append(s, fmt.Sprintf("Once it works, the held deliveries take about %s.", Spoken(max(time.Duration(*h.DrainEstimate), time.Second))))
+		s = append(s, fmt.Sprintf("Once it works, the held deliveries take about %s.", say.Spoken(max(time.Duration(*h.DrainEstimate), time.Second))))
 	}
 	return strings.Join(s, " ")
 }

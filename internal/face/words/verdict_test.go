@@ -90,15 +90,6 @@ func TestFirstAttemptsCountFromWhenTheyAreMade(t *testing.T) {
 	}
 }
 
-// TestAPartIsNeverNoneOrAll: one of many is not 0 %, and all but one not 100 %.
-func TestAPartIsNeverNoneOrAll(t *testing.T) {
-	for want, c := range map[string][2]int64{"0": {0, 5000}, "0.1": {1, 5000}, "12.5": {1, 8}, "99.9": {4999, 5000}, "100": {8, 8}, "–": {}} {
-		if got := Percent(c[0], c[1]); got != want {
-			t.Errorf("%d of %d are %s %%, want %s", c[0], c[1], got, want)
-		}
-	}
-}
-
 func TestBacklogAndDeadLettersInWords(t *testing.T) {
 	oldest := then.Add(-3 * time.Hour)
 	o := &wire.Overview{OldestPending: &oldest,
@@ -117,7 +108,6 @@ func TestBacklogAndDeadLettersInWords(t *testing.T) {
 		{"2026-13-45T14:45:29Z and x2026-11-23T14:45:29Z", Instants("2026-13-45T14:45:29Z and x2026-11-23T14:45:29Z")},
 		{"There are no dead letters.", DeadLetters(&wire.Overview{})},
 		{"3 healthy, 1 circuit open", States(&wire.EndpointStates{Healthy: 3, Open: 1})},
-		{"10\u202f000+", Capped(10_000, true)},
 		{"No attempt is scheduled.", Ahead(then, &wire.Overview{}).Empty},
 		{"Pending deliveries wait for their endpoint, not for a time.", Ahead(then, &wire.Overview{Pending: wire.PendingStates{All: 1}}).Empty},
 	} {

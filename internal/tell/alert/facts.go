@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Facts are the measurements at one moment. A part that could not be read is nil, and its rules are
@@ -100,7 +101,7 @@ func (f *Facts) Samples() []Sample {
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
 		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
-			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), Also{}})
+			fmt.Sprintf("%s pending; 15 minutes ago it was %s.", say.Many(int(b.Now), "delivery is", "deliveries are"), say.Count(b.Before)), Also{}})
 	}
 	for i := range f.Hours {
 		all = append(all, f.Hours[i].samples(about(f.Hours[i].Tenant))...)
@@ -179,7 +180,7 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 		all = append(all, Sample{rule, e.Tenant, subject, value, fmt.Sprintf(format, args...), Also{}})
 	}
 	if e.Tries > 0 {
-		add(FailedAttempts, float64(e.Tries), "A pending delivery has failed %s.", many(e.Tries, "time", "times"))
+		add(FailedAttempts, float64(e.Tries), "A pending delivery has failed %s.", say.Times(e.Tries))
 	}
 	if e.Queue != nil {
 		if e.Due.IsZero() || !e.Waits() {
@@ -187,7 +188,7 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 		}
 		late := now.Sub(e.Due)
 		return append(all, Sample{ConsumerGone, e.Tenant, subject, late.Seconds(),
-			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", roughly(late)), Also{}})
+			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", say.Spoken(late)), Also{}})
 	}
 	h := &e.Health
 	if e.Status == grapnel.EndpointDisabled {
@@ -203,11 +204,11 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	}
 	if (h.State == grapnel.HealthFailing || h.State == grapnel.HealthOpen) && !h.FailingSince.IsZero() && !e.Forgotten() {
 		failing := e.tried(now).Sub(h.FailingSince)
-		add(EndpointFailing, failing.Seconds(), "No attempt has succeeded for %s.%s", roughly(failing), because)
+		add(EndpointFailing, failing.Seconds(), "No attempt has succeeded for %s.%s", say.Spoken(failing), because)
 	}
 	if h.State == grapnel.HealthOpen && !h.Since.IsZero() && !e.Forgotten() {
 		open := e.tried(now).Sub(h.Since)
-		add(CircuitOpen, open.Seconds(), "Its deliveries have been held for %s, but for probes.%s", roughly(open), because)
+		add(CircuitOpen, open.Seconds(), "Its deliveries have been held for %s, but for probes.%s", say.Spoken(open), because)
 	}
 	if way := h.Disabling; way > 0 {
 		add(DisableSoon, float64(way), "It is %d percent of the way to being disabled.%s", way, because)
@@ -221,7 +222,7 @@ func certificate(tenant string, of Subject, until, now time.Time) []Sample {
 		return nil
 	}
 	left, at := until.Sub(now), until.UTC().Format(time.DateTime+" UTC")
-	text := fmt.Sprintf("Its certificate is valid until %s: for %s.", at, roughly(left))
+	text := fmt.Sprintf("Its certificate is valid until %s: for %s.", at, say.Spoken(left))
 	if left <= 0 {
 		text = fmt.Sprintf("Its certificate expired at %s.", at)
 	}
@@ -237,7 +238,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
 		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
-			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), Also{}})
+			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), say.Spoken(late)), Also{}})
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
 		}
@@ -246,7 +247,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 		late := f.Now.Sub(worst.Due)
 		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
-				roughly(late)), Also{}})
+				say.Spoken(late)), Also{}})
 	}
 	return all
 }
@@ -254,7 +255,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 // samples are those about the totals of a tenant, or of all.
 func (h *Hours) samples(of Subject) []Sample {
 	all := []Sample{{DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last),
-		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
+		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", say.Many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
 			number(h.Usual.Failed)), Also{}}}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
 		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
@@ -266,7 +267,7 @@ func (h *Hours) samples(of Subject) []Sample {
 
 // sample is that about a group of dead letters.
 func (g *Group) sample() Sample {
-	text := fmt.Sprintf("%s since %s UTC.", many(int(g.Count), "dead letter", "dead letters"), g.Since.UTC().Format("15:04"))
+	text := fmt.Sprintf("%s since %s UTC.", say.Many(int(g.Count), "dead letter", "dead letters"), g.Since.UTC().Format("15:04"))
 	if g.Newest != "" {
 		text += " The newest " + strings.TrimSuffix(g.Newest, ".") + "."
 	}
@@ -280,11 +281,11 @@ func (s *Source) samples(now time.Time) []Sample {
 	var all []Sample
 	if silent := now.Sub(s.Last); !s.Last.IsZero() && !s.Paused {
 		all = append(all, Sample{SourceSilent, s.Tenant, subject, silent.Seconds(),
-			fmt.Sprintf("Its last event came %s ago.", roughly(silent)), Also{}})
+			fmt.Sprintf("Its last event came %s ago.", say.Spoken(silent)), Also{}})
 	}
 	if s.Unverified > 0 {
 		all = append(all, Sample{SignatureFails, s.Tenant, subject, float64(s.Unverified),
-			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", many(s.Unverified,
+			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", say.Many(s.Unverified,
 				"request", "requests")), Also{}})
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Recipient is an endpoint that gets messages, such as a channel.
@@ -171,12 +172,12 @@ func (c *Change) Alone(now time.Time) Message {
 	case Resolve:
 		m.Type = grapnel.EventAlertResolved
 		if m.Data.Text = "It has ended."; !a.ResolvedAt.Before(a.Since) { // else the clock was set back since
-			m.Data.Text = "It lasted " + roughly(a.ResolvedAt.Sub(a.Since)) + "."
+			m.Data.Text = "It lasted " + say.Spoken(a.ResolvedAt.Sub(a.Since)) + "."
 		}
 	case Repeat:
 		m.Data.Text = "No person has acknowledged it. At first: " + a.Text
 		if !now.Before(a.Since) {
-			m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
+			m.Data.Text = "For " + say.Spoken(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
 		}
 	}
 	return m
@@ -251,16 +252,16 @@ func (p *posting) digest(r Recipient, box *Box) {
 	state, resolved := string(Firing), held.Count-held.Fired-held.Goes
 	var parts []string
 	if held.Fired > 0 {
-		parts = append(parts, many(held.Fired, "alert fired", "alerts fired"))
+		parts = append(parts, say.Many(held.Fired, "alert fired", "alerts fired"))
 	}
 	if held.Goes > 0 {
-		parts = append(parts, many(held.Goes, "alert goes on", "alerts go on"))
+		parts = append(parts, say.Many(held.Goes, "alert goes on", "alerts go on"))
 	}
 	if parts == nil {
 		state = string(Resolved)
 	}
 	if resolved > 0 {
-		parts = append(parts, many(resolved, "alert was resolved", "alerts were resolved"))
+		parts = append(parts, say.Many(resolved, "alert was resolved", "alerts were resolved"))
 	}
 	text := strings.Join(held.Titles, "\n")
 	if more := held.Count - len(held.Titles); more > 0 {
@@ -303,26 +304,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-func many(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}
-
-// roughly is a duration in the largest unit that says it well.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
 // QuietUntil is the end of quiet hours that a time is in, in their time zone; zero: it is in none.

@@ -149,7 +149,7 @@ func TestStorm(t *testing.T) {
 			counts[to] = append(counts[to], m.Data.Count)
 		}
 		if m.Data.Count == 1000 && (m.Type != grapnel.EventAlertDigest || len(m.Data.Alerts) != b.Titles ||
-			m.Data.Title != "1000 alerts fired") {
+			m.Data.Title != "1\u202f000 alerts fired") {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -389,7 +389,7 @@ func TestRulesCanBeChanged(t *testing.T) {
 				Endpoint: "ep_0000"}))
 		}
 		if b, err = w.keeper.Backtest(ctx, store.Everyone(), "acme", alert.EndpointDisabled, 24*time.Hour, nil); err != nil || !b.Known ||
-			len(b.Fired) != 1 || b.Sentence != "This rule would have fired once in the last day." {
+			len(b.Fired) != 1 || b.Sentence != "This rule would have fired once in the last 24 h." {
 			t.Errorf("%+v %v", b, err)
 		}
 	})

@@ -1,7 +1,6 @@
 package alerting
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
@@ -297,7 +297,7 @@ func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name s
 		b.Fired = alert.Backtest(r, is, buckets, b.From, b.To)
 	}
 	if b.Known {
-		b.Sentence = fmt.Sprintf("This rule would have fired %s in the last %s.", times(len(b.Fired)), span(back))
+		b.Sentence = fmt.Sprintf("This rule would have fired %s in the last %s.", say.Times(len(b.Fired)), say.Spoken(back))
 	}
 	return b, nil
 }
@@ -324,21 +324,6 @@ func (k *Keeper) disabled(ctx context.Context, scope store.Scope, tenant string,
 		}
 		q.Before = page[len(page)-1].Seq
 	}
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// span is a length of time in days, or in hours if it is short.
-func span(d time.Duration) string {
-	if d%(24*time.Hour) == 0 {
-		return cmp.Or(map[time.Duration]string{24 * time.Hour: "day"}[d], fmt.Sprintf("%d days", d/(24*time.Hour)))
-	}
-	return fmt.Sprintf("%d hours", max(d/time.Hour, 1))
 }
 
 // Follow reads an acknowledge link; false: it was not made here, or has expired.

@@ -12,11 +12,11 @@ package statuspage
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -154,7 +154,7 @@ func New(r promise.Report, all []wire.Incident) Page {
 		promise.Dispatch: "From commit to attempt", promise.Arrive: "From commit to receipt"}
 	for _, l := range r.Latency {
 		if l.Known {
-			p.Latency = append(p.Latency, Latency{titles[l.Of], Spoken(l.P50), Spoken(l.P95), Spoken(l.P99)})
+			p.Latency = append(p.Latency, Latency{titles[l.Of], say.Took(l.P50), say.Took(l.P95), say.Took(l.P99)})
 		}
 	}
 	p.judge(&r)
@@ -261,10 +261,10 @@ func day(d *promise.Day, budget float64) Day {
 	}
 	out.Says = date + promise.Percent(1-bad) + " good"
 	if d.Slots > 0 {
-		out.Says += ", failures in " + Spoken(time.Duration(d.Slots)*promise.Slot)
+		out.Says += ", failures in " + say.Spoken(time.Duration(d.Slots)*promise.Slot)
 	}
 	if d.Gaps > 0 {
-		out.Says += ", not measured for " + Spoken(time.Duration(d.Gaps)*promise.Slot)
+		out.Says += ", not measured for " + say.Spoken(time.Duration(d.Gaps)*promise.Slot)
 	}
 	return out
 }
@@ -341,25 +341,4 @@ func StatusAt(in *wire.Incident, now time.Time) string {
 	return "planned"
 }
 
-// Spoken is a duration in words.
-func Spoken(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return "under 1 ms"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()[:len(d.Round(time.Millisecond).String())-2] + " ms"
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()[:len(d.Round(100*time.Millisecond).String())-1] + " s"
-	case d < time.Hour:
-		return trimZero(d.Round(time.Minute).Minutes()) + " min"
-	}
-	hours, minutes := int(d.Hours()), int(d.Minutes())%60
-	if minutes == 0 {
-		return trimZero(float64(hours)) + " h"
-	}
-	return trimZero(float64(hours)) + " h " + trimZero(float64(minutes)) + " min"
-}
-
 func clock(at time.Time) string { return at.UTC().Format("2 January, 15:04 UTC") }
-
-func trimZero(n float64) string { return strconv.FormatFloat(n, 'f', 0, 64) }

@@ -82,7 +82,7 @@ func open(title, impact string) wire.Incident {
 			{At: now.Add(-18 * time.Minute), Status: "investigating", Text: "Some publishes are answered with 503. We look into it."}}}
 }
 
-func say(error) string {
+func blame(error) string {
 	return "New events are refused because the storage is full. Those accepted before are stored and delivered."
 }
 
@@ -118,7 +118,7 @@ func TestThePageSaysHowThingsAre(t *testing.T) {
 		if p.State != c.state || p.Verdict != c.verdict {
 			t.Errorf("the page says %s, %q; want %s, %q", p.State, p.Verdict, c.state, c.verdict)
 		}
-		pages := NewPages(accepts, say, "")
+		pages := NewPages(accepts, blame, "")
 		pages.Update(p)
 		text := string(made(t, pages).HTML)
 		for _, part := range append(c.has, c.verdict, "Accepting events", "Answering a publish") {
@@ -153,7 +153,7 @@ func TestThePageSaysHowThingsAre(t *testing.T) {
 // The page follows readiness at once, and is drawn once for each reason.
 func TestThePageFollowsReadiness(t *testing.T) {
 	var why error
-	pages := NewPages(func() error { return why }, say, "https://hooks.example.com/status")
+	pages := NewPages(func() error { return why }, blame, "https://hooks.example.com/status")
 	pages.Update(New(report(1), nil))
 	good := made(t, pages)
 	if made(t, pages) != good {
@@ -177,7 +177,7 @@ func TestThePageFollowsReadiness(t *testing.T) {
 
 // A copy has the bytes that are served, and a page is read back from it as it was.
 func TestACopyIsWhatIsServed(t *testing.T) {
-	pages := NewPages(accepts, say, "")
+	pages := NewPages(accepts, blame, "")
 	pages.Update(New(report(28), append(incidents(), open("Now", "degraded"))))
 	dir := filepath.Join(t.TempDir(), "status")
 	files := made(t, pages)
@@ -195,7 +195,7 @@ func TestACopyIsWhatIsServed(t *testing.T) {
 			t.Errorf("%s: %v, or %s differs from the answer", path, err, name)
 		}
 	}
-	again := NewPages(accepts, say, "")
+	again := NewPages(accepts, blame, "")
 	page, found, err := Read(dir)
 	if again.Update(page); !found || err != nil || !bytes.Equal(made(t, again).HTML, files.HTML) {
 		t.Errorf("the page read back is another one: %v %v", found, err)
@@ -212,7 +212,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	const evil = "</style><script>alert(1)</script>]]>\"'&\x01\u202e"
 	in := open(evil, "outage")
 	in.Updates[0].Text = evil
-	pages := NewPages(accepts, say, "")
+	pages := NewPages(accepts, blame, "")
 	pages.Update(New(report(1), []wire.Incident{in}))
 	f := made(t, pages)
 	for _, text := range [][]byte{f.HTML, f.RSS, f.SVG} {
@@ -247,18 +247,9 @@ func TestThePageIsBounded(t *testing.T) {
 		}
 		all = append(all, in)
 	}
-	pages := NewPages(accepts, say, "")
+	pages := NewPages(accepts, blame, "")
 	pages.Update(New(report(1), all))
 	if n := len(made(t, pages).HTML); n > 500<<10 {
 		t.Errorf("the page has %d bytes", n)
-	}
-}
-
-func TestSpoken(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "under 1 ms", 12 * time.Millisecond: "12 ms", 1500 * time.Millisecond: "1.5 s", 2 * time.Second: "2 s",
-		5 * time.Minute: "5 min", time.Hour: "1 h", 95 * time.Minute: "1 h 35 min", 24 * time.Hour: "24 h"} {
-		if got := Spoken(d); got != want {
-			t.Errorf("%v is %q and not %q", d, got, want)
-		}
 	}
 }
