@@ -188,10 +188,6 @@ func endpointRow(_ reader, e *client.Endpoint) []string {
 }
 
 func endpointView(r reader, e *client.Endpoint) cli.View {
-	rate := "none"
-	if e.RateLimit != nil {
-		rate = strconv.FormatFloat(e.RateLimit.PerSecond, 'f', -1, 64) + "/s, bursts of " + strconv.Itoa(e.RateLimit.Burst)
-	}
 	row := endpointRow(r, e)
 	h := &e.Health
 	form := [][]string{{"endpoint", e.ID}}
@@ -203,14 +199,22 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
-		{"types", row[5]}, {"filter", e.Filter}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
-		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
+		{"types", row[5]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
+		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
+		{"signature headers", string(e.Signing)},
 		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},
 	}...)
 	v := object(e.ID, e.JSON(), form)
 	v.Parts = append([]cli.Part{{Title: headline(r, h)}}, v.Parts...)
 	return v
+}
+
+func rateLimit(limit *grapnel.RateLimit) string {
+	if limit == nil {
+		return "none"
+	}
+	return strconv.FormatFloat(limit.PerSecond, 'f', -1, 64) + "/s, bursts of " + strconv.Itoa(limit.Burst)
 }
 
 // presetShape is what the preset says about requests, on one line.

@@ -20,7 +20,7 @@ var policies = resource[client.Policy]{
 	},
 	view: func(_ reader, p *client.Policy) cli.View {
 		rules, table := policyParts(p.JSON())
-		return object(p.Name, p.JSON(), append(rules, []string{"made from", madeFrom(p)}), table)
+		return object(p.Name, p.JSON(), append(rules, []string{"made from", madeFrom(p)}, []string{"tenant", p.Tenant}), table)
 	},
 	created: func(_ reader, p *client.Policy) cli.View {
 		rules, table := policyParts(p.JSON())

@@ -140,6 +140,53 @@ func TestSettingsCoverTheAPI(t *testing.T) {
 	}
 }
 
+// unshown are the settings that get does not print, each with the reason.
+var unshown = map[string]string{
+	"sources verify/secret": "the API never shows it; their number is shown",
+	"sources dedupe/window": "it stands beside what requests are compared by",
+	"types schema":          "versions are shown, with their schemas as JSON",
+	"types example":         "as schema",
+	"types note":            "as schema",
+}
+
+// TestGetShowsEverySetting: get prints something else when the answer has a setting than when it
+// lacks it.
+func TestGetShowsEverySetting(t *testing.T) {
+	used := map[string]bool{}
+	for _, d := range described {
+		get := func(answer string) string {
+			f := newFake(t, always(http.StatusOK, answer))
+			got := invoke(t, f.env(), "", d.name, "get", d.id, "-o", "table")
+			if got.code != 0 {
+				t.Errorf("%s get: %+v of %s", d.name, got, answer)
+			}
+			return got.out
+		}
+		plain := get(`{}`)
+		for _, s := range d.settings {
+			where, answer := d.name+" "+s.Field, valueOf(s)[1]
+			if s.Kind == "list or none" {
+				answer = `["x"]`
+			}
+			for _, part := range slices.Backward(strings.Split(s.Field, "/")) {
+				answer = `{"` + part + `":` + answer + `}`
+			}
+			shown := get(answer) != plain
+			why := unshown[where]
+			if used[where] = true; !shown && why == "" {
+				t.Errorf("%s get does not show %s", d.name, s.Field)
+			} else if shown && why != "" {
+				t.Errorf("%s get shows %s: take it out of unshown", d.name, s.Field)
+			}
+		}
+	}
+	for where := range unshown {
+		if !used[where] {
+			t.Errorf("unshown names %s, which no flag sets", where)
+		}
+	}
+}
+
 // TestEverySettingOfEveryVerb: a flag sets its field and nothing else, and a refusal of the field
 // names the flag.
 func TestEverySettingOfEveryVerb(t *testing.T) {

@@ -137,14 +137,23 @@ func sourceView(r reader, one *client.Source) cli.View {
 				one.ID + " --on-unverified quarantine"
 		}
 	}
+	limit, largest := "", ""
+	if one.RateLimit != nil {
+		limit = rateLimit(one.RateLimit)
+	}
+	if one.MaxBody > 0 {
+		largest = strconv.FormatInt(one.MaxBody, 10) + " bytes"
+	}
 	form := [][]string{
 		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", sourceStatus(one)},
 		{"released", releasedText(one.Released)}, {"tenant", one.Tenant}, {"description", one.Description},
 		{"scheme", one.Verify.Scheme}, {"provider", one.Provider.Title}, {"signature", one.Provider.Signature}, {"ids", ids},
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
-		{"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},
+		{"algorithm", one.Verify.Algorithm}, {"encoding", one.Verify.Encoding}, {"prefix", one.Verify.Prefix},
+		{"timestamp header", one.Verify.TimestampHeader}, {"id header", one.Verify.IDHeader}, {"type header", one.Verify.TypeHeader},
+		{"username", one.Verify.Username}, {"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},
 		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"event id", one.EventID},
-		{"public url", one.PublicURL},
+		{"public url", one.PublicURL}, {"rate limit", limit}, {"largest body", largest},
 		{"refused", refused}, {"created", r.Time(&one.CreatedAt)},
 	}
 	return object(one.ID, one.JSON(), form)

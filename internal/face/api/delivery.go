@@ -11,7 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -45,7 +44,10 @@ func deliveryRoutes() []route {
 	}
 }
 
-var markFields = pairOf[grapnel.Mark, wire.Marks]("ReplayedAs")
+var (
+	markFields = pairOf[grapnel.Mark, wire.Marks]("ReplayedAs")
+	lastFields = pairOf[grapnel.Last, wire.Last]("ErrorClass")
+)
 
 // newSkip is how a delivery is skipped.
 type newSkip struct {
@@ -293,7 +295,9 @@ func viewLast(l *grapnel.Last) *wire.Last {
 	if l.Class == "" {
 		return nil
 	}
-	return &wire.Last{StatusCode: l.StatusCode, ErrorClass: l.Class, Duration: policy.Duration(l.Duration)}
+	v := wire.Last{ErrorClass: l.Class}
+	lastFields.show(l, &v)
+	return &v
 }
 
 // withAttempts adds the attempts that were made and those to come.
