@@ -47,7 +47,8 @@ func unlike(t *testing.T, dir string, frozen map[string]string) map[string]strin
 		case "":
 			wrong[name] = "the step is new; if it is complete, add its checksum " + sum
 		default:
-			wrong[name] = "the step has changed; databases have taken it as it was, so undo that and add a new step instead"
+			wrong[name] = "the step has changed; databases have taken it as it was, so undo that and add a new step instead" +
+				" (before 0.1.0: change its checksum to " + sum + ")"
 		}
 	}
 	return wrong
