@@ -1,20 +1,24 @@
 """One suite for every store, sync and async: what a claim promises, at the edges of leases and windows."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
 import pathlib
 import threading
+import time
 from typing import Any
 
 import pytest
 from worlds import ALL, SQL, World
 
-from grapnel.receive import Gone, NotDead, Permanent, Retryable, RetryAfter, Stale
-from grapnel.receive.drivers import session
+from grapnel.receive import Gone, NotDead, Permanent, Retryable, RetryAfter, SqlStore, Stale
+from grapnel.receive.drivers import Sqlite, session
 from grapnel.receive.gates import GapGate, Gate, Result, StateMachine, TimestampGate, VersionGate
 from grapnel.receive.redis import RedisStore
+from grapnel.receive.steps import run
 from grapnel.receive.store import Bid, Key
+from grapnel.receive.turns import Turns
 
 every_store = pytest.mark.parametrize("world", ALL, indirect=True)
 every_database = pytest.mark.parametrize("world", SQL, indirect=True)
@@ -320,7 +324,7 @@ def test_different_events_at_once_are_all_processed(world: World) -> None:
 
 @pytest.mark.parametrize("world", ["aiosqlite"], indirect=True)
 def test_transactions_of_sqlite_take_turns(world: World) -> None:
-    hook = world.hook("transaction", world.record)
+    hook = world.hook("transaction", world.record, wait=10)  # the last one waits for 31 commits
     events = [f"evt_{n:02}" for n in range(32)]
     world.send(hook, "first")  # now the store knows its database
     assert outcomes(world.send_many(hook, events)) == {"processed"}
@@ -329,6 +333,30 @@ def test_transactions_of_sqlite_take_turns(world: World) -> None:
         return (yield from unit.session.execute("select event from ledger order by rowid"))
 
     assert [row[0] for row in world.go(world.store.unit(stored, 1000))] == ["first", *events]
+
+
+@pytest.mark.parametrize("world", ["sqlite"], indirect=True)
+def test_threads_that_come_first_together_take_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, made, running, most = threading.Barrier(2), Turns, list[str](), list[int]()
+
+    def together(asynchronous: bool) -> Turns:
+        both.wait(9)
+        return made(asynchronous)
+
+    def begin(found: Sqlite, wait_ms: int, limited: bool = True) -> Any:  # no lock of the database, so the turn alone is seen
+        running.append("")
+        time.sleep(0.05)
+        most.append(len(running))
+        running.pop()
+        yield from ()
+
+    monkeypatch.setattr("grapnel.receive.sql.Turns", together)
+    monkeypatch.setattr(Sqlite, "begin", begin)
+    store = SqlStore(world.store._connect)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for unit in [pool.submit(run, store.unit(lambda _: iter(()), 5000)) for _ in range(2)]:  # type: ignore[arg-type,return-value]
+            unit.result()
+    assert most == [1, 1]
 
 
 @pytest.mark.parametrize("world", ["sqlite", "aiosqlite"], indirect=True)

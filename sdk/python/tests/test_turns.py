@@ -1,6 +1,7 @@
 """Turns are taken in order, end at their time, and are lost by no cancellation."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 
@@ -55,6 +56,11 @@ async def test_a_cancelled_wait_keeps_no_turn() -> None:
     late.cancel()  # before it runs
     await last
     assert early.cancelled() and late.cancelled()
+    soon, last = (asyncio.create_task(taken(turns)) for _ in range(2))
+    await asyncio.sleep(0)
+    soon.cancel()
+    turns.give()  # before the first knows that it is cancelled
+    await last
 
 
 def test_a_turn_is_passed_to_another_loop() -> None:
@@ -76,6 +82,31 @@ def test_a_turn_is_passed_to_another_loop() -> None:
         await taken(turns, 10)
 
     asyncio.run(first())
+
+
+def test_a_wait_that_ended_with_its_loop_keeps_no_turn() -> None:
+    turns = Turns(True)
+
+    async def late() -> None:
+        with pytest.raises(Locked):
+            await taken(turns, 10)
+
+    def abandoned() -> None:
+        loop = asyncio.new_event_loop()
+        loop.create_task(taken(turns))
+        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.close()
+
+    async def first(between: asyncio.Runner) -> None:
+        await taken(turns)
+        await asyncio.to_thread(between.run, late())  # this loop runs again later, or never
+        await asyncio.to_thread(abandoned)
+        turns.give()
+        await taken(turns, 10)
+
+    with asyncio.Runner() as between:
+        asyncio.run(first(between))
+    gc.collect()  # the abandoned task ends here, and in no other test
 
 
 def test_threads_take_turns() -> None:

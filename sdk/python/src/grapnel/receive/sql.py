@@ -263,18 +263,18 @@ class SqlStore:
         self._release = release
 
     def unit(self, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool = True) -> Steps[T]:
-        held = False
+        held: Turns | None = None
         try:
-            if self._turns:
-                yield self._turns.take(wait_ms)
-                held = True
+            if turns := self._turns:
+                yield turns.take(wait_ms)
+                held = turns
             raw = yield self._connect()
             try:
                 found = session(raw)
                 if found.dialect == "sqlite" and self._queues and not held:  # only the first connections tell
-                    self._turns = self._turns or Turns(found.asynchronous)
-                    yield self._turns.take(wait_ms)
-                    held = True
+                    turns = vars(self).setdefault("_turns", Turns(found.asynchronous))  # one for threads that come together
+                    yield turns.take(wait_ms)
+                    held = turns
                 return (yield from self._transaction(found, body, wait_ms, limited))
             finally:
                 if self._release:
@@ -282,8 +282,8 @@ class SqlStore:
                 else:
                     yield from found.close()
         finally:
-            if held and self._turns:
-                self._turns.give()
+            if held:
+                held.give()
 
     def _transaction(self, found: Session, body: Callable[[Unit], Steps[T]], wait_ms: int, limited: bool) -> Steps[T]:
         try:

@@ -7,6 +7,7 @@ The requests of a process wait in the order in which they came instead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from typing import Any
@@ -20,7 +21,9 @@ class Turns:
     def __init__(self, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
         self._turn = threading.Lock()  # of threads: whose turn it is
-        self._lock = threading.Lock()  # of coroutines, whose loops may run in several threads: guards these two
+        # Of coroutines, whose loops may run in several threads: guards these two. Its
+        # holder may enter again: the collector of garbage ends an abandoned waiter wherever it runs.
+        self._lock = threading.RLock()
         self._taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -42,14 +45,24 @@ class Turns:
             self._turn.release()
             return
         with self._lock:
-            if not self._waiting:
-                self._taken = False
-                return
-            turn = self._waiting.popleft()
-        if turn.get_loop() is asyncio.get_running_loop():
-            self._grant(turn)
+            while self._waiting:
+                if self._pass(self._waiting.popleft()):
+                    return
+            self._taken = False
+
+    def _pass(self, turn: asyncio.Future[None]) -> bool:
+        """False: nobody waits for this one any more, and its loop may be closed."""
+        loop = turn.get_loop()
+        if loop is not asyncio.get_running_loop():
+            try:
+                loop.call_soon_threadsafe(self._grant, turn)
+            except RuntimeError:  # closed
+                return False
+        elif turn.done():
+            return False
         else:
-            turn.get_loop().call_soon_threadsafe(self._grant, turn)
+            turn.set_result(None)
+        return True
 
     def _grant(self, turn: asyncio.Future[None]) -> None:
         if turn.done():  # cancelled, or too late
@@ -62,7 +75,9 @@ class Turns:
         try:
             await turn
         except BaseException:
-            if not turn.cancelled() and turn.exception() is None:  # cancelled after the turn had come
+            with self._lock, contextlib.suppress(ValueError):  # so a turn is on its way to a loop that still runs, or to none
+                self._waiting.remove(turn)
+            if turn.done() and not turn.cancelled() and turn.exception() is None:  # cancelled after the turn had come
                 self.give()
             raise
         finally:
