@@ -4,10 +4,12 @@ package receivers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -105,29 +107,55 @@ func TestTheHarnessSeesWhatAKillBreaks(t *testing.T) {
 	}
 }
 
+// TestAFailureIsNoAnswerToSendAgainAfter: a receiver that fails is seen at its first 503, and one
+// whose key never gets free after ten.
+func TestAFailureIsNoAnswerToSendAgainAfter(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		outcomes  []string // the last one stays
+		ok        bool
+		attempted int
+	}{{[]string{"in_progress", "in_progress", "processed"}, true, 3}, {[]string{"in_progress"}, false, most},
+		{[]string{"in_progress", "retryable", "processed"}, false, 2}, {[]string{""}, false, 1}} {
+		attempted := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			outcome := test.outcomes[min(attempted, len(test.outcomes)-1)]
+			attempted++
+			if outcome != "processed" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			_, _ = fmt.Fprintf(w, `{"outcome":%q}`, outcome)
+		}))
+		err := deliver(t.Context(), &Receiver{Base: server.URL, http: server.Client()}, "evt_1")
+		server.Close()
+		if (err == nil) != test.ok || attempted != test.attempted {
+			t.Errorf("of the answers %q %d came, and the end was %v", test.outcomes, attempted, err)
+		}
+	}
+}
+
 // killed sends events to a receiver that holds them at a step, kills it there, and settles them
 // with its next life. It returns how many of the events the receiver had listed at the step.
 func killed(ctx context.Context, r *Receiver, ids []string, mode, step string) (held int, err error) {
 	if err := r.Hold(ctx, step); err != nil {
 		return 0, err
 	}
-	var answered []bool
+	var answers []answer
 	var senders sync.WaitGroup
-	senders.Go(func() {
-		answered = each(ids, func(id string) bool {
-			for {
-				if status, _, err := r.Send(ctx, id); err != nil || status/100 == 2 {
-					return err == nil
-				} // 503, because SQLite was locked for longer than the receiver waits
-			}
-		})
-	})
+	senders.Go(func() { answers = each(ids, func(id string) answer { return send(ctx, r, id, answer.inProgress) }) })
 	held, err = allHeld(ctx, r, ids)
 	if err == nil && step == "after-answer" {
 		senders.Wait() // all of each answer was written
 	}
 	r.Kill()
 	senders.Wait()
+	var answered []bool
+	for n, a := range answers {
+		if a.err == nil && !a.ok() {
+			return held, fmt.Errorf("%s was answered %v before the kill", ids[n], a)
+		}
+		answered = append(answered, a.ok())
+	}
 	if err != nil {
 		return held, fmt.Errorf("%d of %d events are at the step: %w", held, len(ids), err)
 	}
@@ -220,18 +248,44 @@ func oneEffect(ctx context.Context, r *Receiver, id string) error {
 	return nil
 }
 
-// deliver sends an event until it gets a 2xx, ten times at most, as a sender does: again after a
-// 503, and after an answer that did not come, since a server may close a connection that was idle.
-func deliver(ctx context.Context, r *Receiver, id string) error {
-	for attempts := 1; ; attempts++ {
-		status, body, err := r.Send(ctx, id)
-		switch {
-		case err == nil && status/100 == 2:
-			return nil
-		case err == nil && status != http.StatusServiceUnavailable, attempts == 10, ctx.Err() != nil:
-			return fmt.Errorf("the answer to attempt %d is %d %s (%v)", attempts, status, body, err)
+// most is how often a sender sends an event.
+const most = 10
+
+// answer is what an attempt came to.
+type answer struct {
+	status int
+	body   string
+	err    error // no answer came
+}
+
+func (a answer) ok() bool { return a.err == nil && a.status/100 == 2 }
+
+// inProgress tells the one 503 of a kit after which a sender of the harness sends again: the key or
+// the writer of SQLite was held for longer than the kit waits. After another one the handler failed.
+func (a answer) inProgress() bool {
+	var body struct{ Outcome string }
+	return a.err == nil && a.status == http.StatusServiceUnavailable &&
+		json.Unmarshal([]byte(a.body), &body) == nil && body.Outcome == "in_progress"
+}
+
+// send sends an event until its answer is one after which a sender does not send again.
+func send(ctx context.Context, r *Receiver, id string, again func(answer) bool) (a answer) {
+	for range most {
+		if a.status, a.body, a.err = r.Send(ctx, id); !again(a) {
+			break
 		}
 	}
+	return a
+}
+
+// deliver sends an event until it gets a 2xx: again after an answer that did not come, too, since a
+// server may close a connection that was idle.
+func deliver(ctx context.Context, r *Receiver, id string) error {
+	a := send(ctx, r, id, func(a answer) bool { return a.inProgress() || a.err != nil && ctx.Err() == nil })
+	if !a.ok() {
+		return fmt.Errorf("the last answer is %v", a)
+	}
+	return nil
 }
 
 // each calls a function for every id, all at once.
