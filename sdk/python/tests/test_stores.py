@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+import psycopg
 import pytest
 from worlds import ALL, SQL, World
 
@@ -381,24 +382,27 @@ def test_a_handler_cannot_use_a_commit_that_was_prepared_before(world: World) ->
 
 @pytest.mark.parametrize("world", ["psycopg", "psycopg-async"], indirect=True)
 def test_connections_that_commit_by_themselves(world: World) -> None:
-    """Their effect and its key commit together, too."""
+    """Their effect and its key commit together, too, at the level that the connection has."""
     connect = world.store._connect
 
     def committing() -> Any:
         connection = connect()
         connection.autocommit = True
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         return connection
 
     async def committing_later() -> Any:
         connection = await connect()
         await connection.set_autocommit(True)
+        await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         return connection
 
     world.store._connect = committing_later if world.asynchronous else committing
-    failing = [Retryable("not now"), None]
+    failing, levels = [Retryable("not now"), None], list[str]()
 
     def handle(d: Any, tx: Any) -> Any:
         yield from world.record(d, tx)
+        levels.extend((yield from session(tx).execute("show transaction_isolation"))[0])
         if error := failing.pop(0):
             raise error
 
@@ -407,6 +411,7 @@ def test_connections_that_commit_by_themselves(world: World) -> None:
     assert world.ledger() == []
     assert [world.send(hook, "evt_1").outcome for _ in range(2)] == ["processed", "duplicate"]
     assert world.ledger() == ["evt_1"]
+    assert levels == ["repeatable read"] * 2
 
 
 @every_database

@@ -142,8 +142,9 @@ class Psycopg(Session):
     def begin(self, wait_ms: int, limited: bool = True) -> Steps[None]:
         if self.raw.info.transaction_status:
             raise RuntimeError("the connection has an open transaction; give the kit one of its own")
-        if self.raw.autocommit:
-            yield self.raw.execute("begin")
+        if self.raw.autocommit:  # then psycopg begins no transaction, and sets no level
+            level = self.raw.isolation_level
+            yield self.raw.execute("begin" if level is None else f"begin isolation level {level.name.replace('_', ' ')}")
         if limited:
             yield from self.limit(wait_ms)
 
