@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // finding words a violation of the case.
@@ -82,7 +84,7 @@ func proof(h *History, v violation) (lines []string) {
 	}
 	for i, e := range h.Events {
 		if n := len(e.Readings); concerned(i) && n > 0 {
-			text := fmt.Sprintf("%s has %s", labelled(e), plural(e.Readings[n-1].Effects, "effect"))
+			text := fmt.Sprintf("%s has %s", labelled(e), say.Many(e.Readings[n-1].Effects, "effect", "effects"))
 			all = append(all, line{e.Readings[n-1].At, text})
 		}
 	}
@@ -150,14 +152,6 @@ func answer(r *Request) string {
 		return fmt.Sprintf("%d %s", r.Status, r.Outcome)
 	}
 	return fmt.Sprint(r.Status)
-}
-
-// plural is "1 effect" or "3 effects".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Languages are those that remedies are written in; other receivers get plain words.

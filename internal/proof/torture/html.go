@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"html/template"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 //go:embed report.html
@@ -20,7 +22,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"invariant": func(name string) string { return Invariants[name] },
 	"effects": func(r *Result) string {
 		if n, read := r.Effects(); read {
-			return plural(n, "effect")
+			return say.Many(n, "effect", "effects")
 		}
 		return ""
 	},

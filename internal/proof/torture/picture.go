@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Sizes of a picture. Requests up to mostLabelled have a row and a label each; more are packed.
@@ -59,7 +61,7 @@ func picture(r *Result) template.HTML {
 	text(&b, pictureWidth-pictureRight, y+15, "end", "soft", round(end).String())
 	y += 20
 	y = counted(&b, h, y)
-	name := fmt.Sprintf("%s %s: %s over %v", r.ID, r.Name, plural(len(h.Requests), "request"), round(end))
+	name := fmt.Sprintf("%s %s: %s over %v", r.ID, r.Name, say.Many(len(h.Requests), "request", "requests"), round(end))
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">%s</svg>`, //nolint:gosec // all texts are escaped
 		pictureWidth, y, html.EscapeString(name), b.String()))
 }
@@ -137,12 +139,12 @@ func counted(b *strings.Builder, h *History, y float64) float64 {
 			if bad {
 				class = "wrong"
 			}
-			text(b, pictureLeft, y+11, "start", class, plural(n, "effect"))
+			text(b, pictureLeft, y+11, "start", class, say.Many(n, "effect", "effects"))
 			y += 14
 		}
 	}
 	if sum > shown {
-		text(b, pictureLeft, y+11, "start", "soft", fmt.Sprintf("%s read, %d wrong", plural(sum, "event"), wrong))
+		text(b, pictureLeft, y+11, "start", "soft", fmt.Sprintf("%s read, %d wrong", say.Many(sum, "event", "events"), wrong))
 		y += 14
 	}
 	for i, s := range h.States {

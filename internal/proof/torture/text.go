@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Paint colours a text by its tone: ok, bad, faint or bold.
@@ -12,9 +14,9 @@ type Paint func(tone, text string) string
 // Line is one case for people, with its findings below it.
 func (r *Result) Line(paint Paint) string {
 	var b strings.Builder
-	facts := plural(len(r.History.Requests), "request")
+	facts := say.Many(len(r.History.Requests), "request", "requests")
 	if effects, read := r.Effects(); read {
-		facts += "  " + plural(effects, "effect")
+		facts += "  " + say.Many(effects, "effect", "effects")
 	}
 	mark, tone := "✓", "ok"
 	switch r.Verdict {

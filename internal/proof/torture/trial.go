@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 var (
@@ -251,7 +253,7 @@ func (t *trial) fail(ctx context.Context, e *Event, kind string, times int, wait
 		text = added(text, "event", e.ID, "kind", kind, "times", fmt.Sprint(times), "ms", ms)
 	}
 	t.order(ctx, "the fault URL", text)
-	t.mark(e.ID, "its handler is made %s, %s", kind, plural(times, "time"))
+	t.mark(e.ID, "its handler is made %s, %s", kind, say.Many(times, "time", "times"))
 }
 
 // setClock moves the receiver's clock from the real time; 0 is the real one.

@@ -3,13 +3,13 @@ package issue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -103,7 +103,7 @@ func (k *Keeper) settle(ctx context.Context, e *entry, now time.Time, gone bool)
 			if failing, err := k.o.Failing(ctx, i); err != nil || failing {
 				return nil, err
 			}
-			why = fmt.Sprintf("The endpoint took %d deliveries since the last failure.", i.Needs(k.o.Bounds))
+			why = "The endpoint took " + say.Many(i.Needs(k.o.Bounds), "delivery", "deliveries") + " since the last failure."
 		}
 		i.Set(Resolved, now, grapnel.ActorItself, why)
 		return i.Entry(grapnel.VerbResolve, now, grapnel.ActorItself, why), nil
