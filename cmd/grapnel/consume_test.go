@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -445,18 +446,39 @@ func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
 	address := srv.Listener.Addr().String()
 	srv.Close()
-	again := make(chan *httptest.Server, 1)
-	time.AfterFunc(400*time.Millisecond, func() { again <- revive(address) })
-	got := invoke(t, p.env(), "", "listen", "http://"+address, "--queue", "orders", "--count", "1")
-	if s := <-again; s != nil {
-		defer s.Close()
-	}
+	errs := &awaiting{word: "Cannot reach", do: func() {
+		if s := revive(address); s != nil {
+			t.Cleanup(s.Close)
+		}
+	}}
+	got := result{code: runProgram(t.Context(), &cli.World{
+		Program: "grapnel", Args: []string{"listen", "http://" + address, "--queue", "orders", "--count", "1"},
+		Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: errs, Now: time.Now,
+		Lookup: func(name string) (string, bool) { v, ok := p.env()[name]; return v, ok },
+	})}
+	got.errs = errs.String()
 	if got.code != 0 || !strings.Contains(got.errs, "Cannot reach http://"+address) || !strings.Contains(got.errs, "can be reached again") {
 		t.Fatalf("exit code %d: %s", got.code, got.errs)
 	}
 	if d := gocmp.Diff([]string{"GET /v1/queues/orders", "lse_4/ack"}, p.seen); d != "" {
 		t.Errorf("what waits for the local server is no attempt, and a queue that was there stays: %s", d)
 	}
+}
+
+// awaiting keeps what is written, and does something once a word was written.
+type awaiting struct {
+	bytes.Buffer
+	word string
+	once sync.Once
+	do   func()
+}
+
+func (a *awaiting) Write(p []byte) (int, error) {
+	n, err := a.Buffer.Write(p)
+	if strings.Contains(a.String(), a.word) {
+		a.once.Do(a.do)
+	}
+	return n, err
 }
 
 // revive starts a server at an address that was free a moment ago.
