@@ -196,6 +196,25 @@ def test_a_worker_outlives_a_handler_that_exits(world: World) -> None:
     assert (work(world, hook), runs) == (1, ["evt_1", "evt_2", "evt_1"])
 
 
+@pytest.mark.parametrize("world", ["memory-async"], indirect=True)
+def test_a_worker_ends_whenever_it_is_cancelled(world: World) -> None:
+    async def cancelled(hook: Any, handled: asyncio.Event, steps: int) -> bool:
+        worker = asyncio.create_task(hook.work(0.01))
+        await handled.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        worker.cancel()
+        done, _ = await asyncio.wait([worker], timeout=5)
+        return bool(done)
+
+    assert world.runner
+    for steps in range(12):  # of the loop between the handler's end and the cancellation
+        handled = asyncio.Event()
+        hook = world.hook("inbox", lambda d, handled=handled: handled.set())
+        world.send(hook, f"evt_{steps}")
+        assert world.runner.run(cancelled(hook, handled, steps)), steps
+
+
 @every_inbox
 def test_the_end_of_an_attempt_is_stored_although_the_store_was_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[str] = []

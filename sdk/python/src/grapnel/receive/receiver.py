@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect
 import threading
@@ -80,10 +79,12 @@ class AsyncIo:
 
         async def beat() -> None:
             while True:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), every)
-                if ended.is_set():
+                try:
+                    async with asyncio.timeout(every):  # before Python 3.12 asyncio.wait_for may lose a cancellation
+                        await ended.wait()
                     return
+                except TimeoutError:
+                    pass
                 try:
                     await arun(renew())
                 except Exception:
