@@ -465,7 +465,7 @@ func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// awaiting keeps what is written, and does something once a word was written.
+// awaiting is a buffer that calls do when the text written to it contains word for the first time.
 type awaiting struct {
 	bytes.Buffer
 	word string

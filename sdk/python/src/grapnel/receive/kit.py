@@ -313,17 +313,14 @@ class Core:
             letter = self.letter(d, claim.deliveries, f"{type(failed).__name__}: {failed}")
         elif last and outcome in FAILED:
             state, outcome = "dead", Outcome.PERMANENT
-        yield from self._close(unit, d, claim, state, outcome)
-        if letter:
-            yield from unit.keep(letter, replace=True)
-        return Result(outcome, after, failed)
-
-    def _close(self, unit: Unit, d: Delivery, claim: Claim, state: str, outcome: Outcome) -> Steps[None]:
         key, now = Key(d.source, d.id), self.now()
         if not (yield from unit.settle(key, claim.owner, state, outcome, now)):
             raise LostClaim()
         if d.replayed:
             yield from unit.replayed(key, now, outcome)
+        if letter:
+            yield from unit.keep(letter, replace=True)
+        return Result(outcome, after, failed)
 
     def letter(self, d: Delivery, deliveries: int, error: str) -> Letter:
         now = self.now()
