@@ -13,6 +13,8 @@ import (
 	"syscall"
 	_ "time/tzdata" // quiet hours name time zones, and a container may have none
 
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities that endpoints' certificates are verified by, likewise
+
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
