@@ -60,3 +60,12 @@ func (c *Client) StatusFile(ctx context.Context, name string) ([]byte, error) {
 	}
 	return c.try(ctx, call{method: http.MethodGet, path: "/" + name, accept: "*/*"})
 }
+
+// Probe asks once whether the server accepts events; with live, whether its process answers. The
+// answer is JSON. It needs no key.
+func (c *Client) Probe(ctx context.Context, live bool) ([]byte, error) {
+	if live {
+		return c.StatusFile(ctx, "livez")
+	}
+	return c.StatusFile(ctx, "readyz")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	mango "github.com/muesli/mango-cobra"
 	"github.com/muesli/roff"
@@ -62,8 +63,18 @@ func man(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(s.Stdout, page.Build(roff.NewDocument()))
+			_, err = fmt.Fprint(s.Stdout, page.Build(&dated{roff.NewDocument()}))
 			return err
 		},
 	}
+}
+
+// dated is a manual page with the date of the release instead of today's, so that two builds of a
+// release are the same.
+type dated struct{ *roff.Document }
+
+// Heading writes the page's first line.
+func (d *dated) Heading(section uint, title, description string, _ time.Time) {
+	released, _ := time.Parse(time.RFC3339, date) // the year 1 in other builds
+	d.Document.Heading(section, title, description, released)
 }

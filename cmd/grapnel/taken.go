@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"syscall"
 	"time"
 
@@ -33,11 +32,7 @@ func taken(ctx context.Context, address string, err error) error {
 func holder(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	host, port, _ := net.SplitHostPort(address)
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/status", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(address)+"/status", nil)
 	if err == nil {
 		r.Close = true
 		if resp, err := http.DefaultClient.Do(r); err == nil {

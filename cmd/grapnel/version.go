@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"runtime/debug"
@@ -11,26 +12,29 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
+// Release builds set these with -ldflags "-X main.commit=…". Other builds have what Go stamped.
+var commit, date string
+
 func (s *session) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: takes(cobra.NoArgs),
+		Use: "version", Short: "Print the version, its commit and the commit's date", Args: takes(cobra.NoArgs),
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
-			commit := ""
+			stamped := map[string]string{}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, setting := range info.Settings {
-					if setting.Key == "vcs.revision" {
-						commit = setting.Value
-					}
+					stamped[setting.Key] = setting.Value
 				}
 			}
-			doc := cli.Encode(struct {
+			is := struct {
 				Version  string `json:"version"`
 				Commit   string `json:"commit"`
+				Date     string `json:"date"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{grapnel.Version, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
-			return p.Print(object(grapnel.Version, doc, [][]string{
-				{"grapnel", grapnel.Version}, {"commit", commit}, {"go", runtime.Version()},
+			}{grapnel.Version, cmp.Or(commit, stamped["vcs.revision"]), cmp.Or(date, stamped["vcs.time"]),
+				runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			return p.Print(object(is.Version, cli.Encode(is), [][]string{
+				{"grapnel", is.Version}, {"commit", is.Commit}, {"date", is.Date}, {"go", is.Go}, {"platform", is.Platform},
 			}))
 		}),
 	}
