@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -75,11 +76,16 @@ func (s *session) runServer(ctx context.Context, o server.Options, started func(
 	var failed error
 	running, stop := context.WithCancel(ctx)
 	defer stop()
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	err = srv.Run(running, func() {
 		if failed = started(srv); failed != nil {
 			stop()
+			return
 		}
+		watching.Go(func() { s.supervisor(o.Log).watch(running, srv) })
 	})
+	stop()
 	if failed != nil && ctx.Err() == nil { // a signal to stop while starting is not a failure
 		return failed
 	}

@@ -32,6 +32,17 @@ func (l *life) unable() error {
 	return l.engine.Shards().Reaches()
 }
 
+// Answers says whether the store answers until ctx ends: a read and a write return, with or without
+// an error. A store that says itself why it cannot commit (its disk is full, its database away)
+// counts as one that answers, because a restart of this process would change nothing.
+func (s *Server) Answers(ctx context.Context) bool {
+	l := s.lives.now.Load()
+	_, _, _ = l.store.Version(ctx)
+	// Nothing is as old as that, so the write changes nothing; it takes its turn like any other.
+	_, _ = l.store.Forget(ctx, time.Unix(0, 0), 1)
+	return ctx.Err() == nil || l.closed.Load() || storeUnable(l.store) != nil
+}
+
 // storeUnable is why a store cannot commit new events; nil: it can, or does not know.
 func storeUnable(db any) error {
 	if asked, knows := db.(interface{ Unable() error }); knows {

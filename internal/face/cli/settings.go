@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,9 @@ func (w *World) lookup(name string, secret bool) (value, origin string, found bo
 	path := ""
 	if secret {
 		path, _ = w.Lookup(name + "_FILE")
+		if value == "" && path == "" {
+			path = w.credential(name)
+		}
 	}
 	switch {
 	case value != "" && path != "":
@@ -130,6 +134,17 @@ func (w *World) lookup(name string, secret bool) (value, origin string, found bo
 		return strings.TrimRight(string(text), "\r\n"), name + "_FILE", true, nil
 	}
 	return value, name, value != "", nil
+}
+
+// credential is the file of the systemd credential with the name of a variable; empty: there is
+// none.
+func (w *World) credential(name string) string {
+	dir, _ := w.Lookup("CREDENTIALS_DIRECTORY")
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); dir == "" || err != nil {
+		return ""
+	}
+	return path
 }
 
 // SecretVariable is a secret without a flag: every user of the machine can see flags.
