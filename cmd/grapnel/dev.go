@@ -42,7 +42,7 @@ func (s *session) devCommand() *cobra.Command {
 				}
 				defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 			}
-			log, err := s.Logger("text", level)
+			least, err := cli.LogLevel("text", level)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (s *session) devCommand() *cobra.Command {
 			}
 			o := server.Options{
 				Traces: traces, Settings: cli.Shown(cmd),
-				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: log,
+				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: s.Logger("text", least),
 				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			}
 			return s.demonstrate(cmd.Context(), o, demonstration{anyPort: !cmd.Flags().Changed("listen"), story: story})

@@ -156,14 +156,14 @@ func TestShowIsGet(t *testing.T) {
 }
 
 // TestDocumentedSettings: the table of settings has each flag of serve once, with its variable, its
-// name in the config file and its default.
+// name in the config file, its default, and whether a running server takes a change over.
 func TestDocumentedSettings(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	flags := (&session{World: &cli.World{Program: "grapnel"}}).serveCommand().Flags()
-	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| (?:`([a-z_]+)`)? ?\\| ?([^|]*?) ?\\|")
+	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| (?:`([a-z_]+)`)? ?\\| ?([^|]*?) ?\\| ?(reload)? ?\\|")
 	said := map[string]bool{}
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
 		name, under := cells[1], strings.ReplaceAll(cells[1], "-", "_")
@@ -179,6 +179,9 @@ func TestDocumentedSettings(t *testing.T) {
 		is := strings.Trim(f.DefValue, "[]")
 		if shown := strings.Trim(cells[4], "`"); shown != is && (is != "" || shown != "none" && shown != "as `--listen") {
 			t.Errorf("the default of --%s is said to be %q and is %q", name, shown, f.DefValue)
+		}
+		if reload := slices.Contains(reloaded, name); reload != (cells[5] != "") {
+			t.Errorf("--%s: the column reload says %q, and a running server takes it over: %t", name, cells[5], reload)
 		}
 	}
 	flags.VisitAll(func(f *pflag.Flag) {

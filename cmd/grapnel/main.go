@@ -21,11 +21,27 @@ import (
 func main() {
 	// The first signal ends ctx, and commands stop in good order. From then on signals have their
 	// default effect, so that a second one ends the process at once.
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the terminal may close
-		ends = append(ends, syscall.SIGHUP)
-	}
-	ctx, restore := signal.NotifyContext(context.Background(), ends...)
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, restore)
-	os.Exit(runProgram(ctx, cli.Process()))
+	ctx, end := context.WithCancel(ctx)
+	w := cli.Process()
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the terminal may close
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		go endUnless(hangups, w.HungUp, end) // for the life of the process
+	}
+	code := runProgram(ctx, w)
+	end()
+	os.Exit(code)
+}
+
+// endUnless ends the program at the first hangup that its command does not take.
+func endUnless(hangups chan os.Signal, taken func() bool, end func()) {
+	for range hangups {
+		if !taken() {
+			signal.Stop(hangups)
+			end()
+			return
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel"
@@ -22,29 +22,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/server"
 )
-
-func (s *session) serveCommand() *cobra.Command {
-	var f serveFlags
-	c := &cobra.Command{
-		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
-		Long: "Run the server until SIGTERM, SIGHUP or Ctrl-C, which drain it.\n\n" +
-			"Every flag can also be given as a GRAPNEL_* variable (--drain-timeout is GRAPNEL_DRAIN_TIMEOUT) or in the config file " +
-			"(drain_timeout: 30s). The first start creates an admin key and writes it to admin.key beside the database; " +
-			"GRAPNEL_ADMIN_KEY sets it instead.",
-		Example: "grapnel serve --store sqlite:/var/lib/grapnel/grapnel.db --listen 0.0.0.0:8420\n" +
-			"grapnel serve --egress-allow 127.0.0.0/8",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := f.options(s)
-			if err != nil {
-				return err
-			}
-			o.Settings = cli.Shown(cmd)
-			return taken(cmd.Context(), o.Listen, s.runServer(cmd.Context(), o, s.announce))
-		},
-	}
-	f.add(c.Flags())
-	return c
-}
 
 // heapFloor is memory that is never touched: it costs none, but counts as live when the collector
 // decides when to run next. Live data are small and throughput is large; without it the collector
@@ -121,7 +98,12 @@ type serveFlags struct {
 	public                              cli.Address
 	dashboard, statusPage               bool
 	people                              peopleFlags
+	least                               slog.LevelVar // of the log; options sets it
 }
+
+// reloaded are the settings of which a running server takes a change over (server.Change).
+var reloaded = []string{"log-level", "egress-allow", "https-only", "trusted-proxies", "max-pending", "max-endpoints", "max-types",
+	"retention", "retention-rule"}
 
 func (f *serveFlags) add(flags *pflag.FlagSet) {
 	f.MaxEvent, f.MaxBody = server.DefaultMaxEvent, server.DefaultMaxBody
@@ -168,13 +150,15 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	cli.FromVariables(flags, settings...)
 	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
 	cli.Secret(flags, "store") // a database's URL has a password in it
+	cli.Reloads(flags, reloaded...)
 }
 
 func (f *serveFlags) options(s *session) (server.Options, error) {
-	logger, err := s.Logger(f.logFormat, f.logLevel)
+	least, err := cli.LogLevel(f.logFormat, f.logLevel)
 	if err != nil {
 		return server.Options{}, err
 	}
+	f.least.Set(least)
 	switch {
 	case f.Store == "": // of a variable that is not set, perhaps: the default would be another database
 		return server.Options{}, cli.Usagef("--store: it must not be empty; leave it out for %s", server.DefaultStore)
@@ -194,6 +178,9 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
 	case f.MaxTypes < 0:
 		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
+	}
+	if _, err := server.ParseStore(f.Store); err != nil {
+		return server.Options{}, err
 	}
 	o := f.Options
 	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
@@ -217,7 +204,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	if o.Traces, err = trace.FromEnvironment(s.Lookup); err != nil {
 		return server.Options{}, err
 	}
-	o.Listen, o.PublicURL, o.Log = cli.ListenAddress("", f.Listen), f.public.URL, logger
+	o.Listen, o.PublicURL = cli.ListenAddress("", f.Listen), f.public.URL
 	o.NoDashboard, o.NoStatusPage = !f.dashboard, !f.statusPage
 	return o, nil
 }

@@ -164,3 +164,16 @@ func (s *session) askEach(head []string,
 		return cli.Partial("%d of %d failed", len(failures), len(ids))
 	})
 }
+
+// serverSecrets are the variables of a server that have no flag: every user of the machine sees
+// flags.
+var serverSecrets = []string{"GRAPNEL_ADMIN_KEY", "GRAPNEL_SESSION_KEY", "GRAPNEL_OIDC_CLIENT_SECRET"}
+
+// secretVariables are all variables with secrets that have no flag.
+func secretVariables() []string {
+	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN"}, serverSecrets...)
+}
+
+func (s *session) unknownVariables(root *cobra.Command) []cli.Wrong {
+	return s.UnknownVariables(cli.Variables(root, secretVariables()))
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -105,7 +106,7 @@ func TestFirstSignalDrainsAndASecondOneEnds(t *testing.T) {
 	}))
 	defer receiver.Close()
 	defer close(release)
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		store := "sqlite:" + filepath.Join(t.TempDir(), "grapnel.db")
 		cmd, _ := child(t, "serve", "--listen", "127.0.0.1:0", "--store", store)
 		if err := cmd.Process.Signal(signal); err != nil {
@@ -260,5 +261,84 @@ func TestInterruptEndsAReadOfTheInput(t *testing.T) {
 	}
 	if late.Stop() {
 		close(in.ended)
+	}
+}
+
+// SIGHUP makes a server read its config file again. What it can change takes effect, the rest is
+// named, and after a fault everything stays.
+func TestHangupReadsSettingsAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config, said := filepath.Join(dir, "grapnel.yaml"), filepath.Join(dir, "log")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(config, []byte("listen: 127.0.0.1:0\nstore: sqlite:"+filepath.Join(dir, "grapnel.db")+"\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("max_types: 1\ntrusted_proxies: 127.0.0.1\n")
+	log, err := os.Create(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, url := logging(t, log, "serve", "--config", config)
+	env := map[string]string{"GRAPNEL_SERVER": url, "GRAPNEL_KEY": adminKey}
+	logged := func(text string) func() bool {
+		return func() bool { all, _ := os.ReadFile(said); return strings.Contains(string(all), text) }
+	}
+	hangup := func(text, until string) {
+		t.Helper()
+		put(text)
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "the log says "+until, logged(until))
+	}
+	setting := func(name string) string {
+		return strings.TrimSpace(invoke(t, env, "", "config", "show", "--jq", `.settings[]|select(.name=="`+name+`").value`, "--config", config).out)
+	}
+	if got := invoke(t, env, "", "send", "a.b"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := invoke(t, env, "", "send", "c.d"); got.code != 2 {
+		t.Fatalf("a second type under max_types 1: %+v", got)
+	}
+	hangup("max_types: nonsense\n", "settings not read again")
+	if got := invoke(t, env, "", "send", "c.d"); got.code != 2 {
+		t.Fatalf("after a fault: %+v", got)
+	}
+	hangup("max_types: 2\nlog_level: debug\ndrain_timeout: 7s\nretention: 48h\n", "changed=\"[log-level max-types retention trusted-proxies]\"")
+	if got := invoke(t, env, "", "send", "c.d"); got.code != 0 {
+		t.Errorf("after max_types became 2: %+v", got)
+	}
+	if !logged("settings changed that need a restart")() || !logged("drain-timeout")() || setting("max-types") != "2" {
+		t.Error("the log does not name drain-timeout, or config show has the old value")
+	}
+	var shown struct {
+		Settings []struct{ Name, Value string }
+	}
+	doc, err := http.NewRequest(http.MethodGet, url+"/v1/settings", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Header.Set("Authorization", "Bearer "+adminKey)
+	answer, err := http.DefaultClient.Do(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if err := json.NewDecoder(answer.Body).Decode(&shown); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range shown.Settings {
+		if want := map[string]string{"max-types": "2", "drain-timeout": "30s", "retention": "48h", "log-level": "debug"}[s.Name]; want != "" && s.Value != want {
+			t.Errorf("the server says %s is %s, not %s", s.Name, s.Value, want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, by := ended(t, cmd); code != 0 || by != nil {
+		t.Errorf("exit %d, signal %v", code, by)
 	}
 }

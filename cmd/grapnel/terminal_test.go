@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"net/http"
 	"os"
@@ -155,11 +156,44 @@ func TestInterruptLetsAHandlerFinish(t *testing.T) {
 		if code, by := ended(t, consumer); code != 0 || by != nil || !exists(finished)() || !strings.Contains(said.String(), "ack") {
 			t.Errorf("%v: exit %d, signal %v, handler finished %v: %s", signal, code, by, exists(finished)(), said.String())
 		}
-		if err := server.Process.Signal(syscall.SIGHUP); err != nil {
+		if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if code, by := ended(t, server); code != 0 || by != nil {
-			t.Errorf("SIGHUP ends the server with exit %d, signal %v", code, by)
+			t.Errorf("SIGTERM ends the server with exit %d, signal %v", code, by)
 		}
 	}
+}
+
+// A server whose terminal closes drains: SIGHUP reloads only where a terminal is not the reason.
+func TestTheTerminalsEndEndsTheServer(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := "sqlite:" + filepath.Join(t.TempDir(), "grapnel.db")
+	terminal := exec.CommandContext(t.Context(), "script", "-qec", self+" serve --listen 127.0.0.1:0 --store "+store, "/dev/null")
+	terminal.Env = environment("TERM=xterm", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir(), "GRAPNEL_ADMIN_KEY="+adminKey)
+	said, err := terminal.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := terminal.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := ""
+	for lines := bufio.NewScanner(said); url == "" && lines.Scan(); {
+		_, url, _ = strings.Cut(lines.Text(), "accepts requests at ")
+		url, _, _ = strings.Cut(strings.TrimSpace(url), "\x1b") // the end of a colour
+	}
+	env := map[string]string{"GRAPNEL_SERVER": url, "GRAPNEL_KEY": adminKey}
+	if got := invoke(t, env, "", "keys", "list"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if err := terminal.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = terminal.Wait()
+	poll(t, "the server ends", func() bool { return invoke(t, env, "", "keys", "list").code == 6 })
 }

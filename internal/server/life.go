@@ -23,11 +23,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
-	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func newLife(place Place, seen *postgres.History) *life {
@@ -69,7 +69,7 @@ func (s *Server) openStarting(ctx context.Context, place Place, opened *cleanup)
 // open opens the store and the parts that run on it. Steps to undo if the server does not start are
 // added to opened.
 func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error) {
-	o := &s.options
+	o := s.changed.Load()
 	if l.store, l.numbers, err = openStore(ctx, l.place, l.seen, o); err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 			Bounds:  o.Bounds.Ingress,
 			Engine:  l.engine,
 			Store:   l.store,
-			Problem: api.Refuse(o.PublicURL, o.Proxies),
+			Problem: api.Refuse(o.PublicURL, s.proxies),
 			Refused: s.rejected.count,
-			Origin:  api.Origin(o.PublicURL, o.Proxies),
+			Origin:  api.Origin(o.PublicURL, s.proxies),
 			MaxBody: o.MaxBody,
 			Log:     o.Log,
 
@@ -171,12 +171,12 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 	return api.New(api.Options{
 		Bounds: o.Bounds.API, Transform: o.Bounds.Egress.Transform,
 		Engine: l.engine, History: l.store, Idempotency: l.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: s.proxies, Log: o.Log,
 		CheckURL: func(url string) error {
-			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
+			return egress.CheckURL(url, s.urlRules())
 		},
 		CheckChannel: func(t *channels.Target) error {
-			return egress.CheckChannel(t, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
+			return egress.CheckChannel(t, s.urlRules())
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       l.queues,
@@ -185,7 +185,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Replays:      l.replays,
 		Alerts:       l.alerts,
 		Minutes:      l.minutes,
-		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
+		Keep:         s.keep,
 		Published: func(good bool, took time.Duration, refused string) {
 			if o.Silent {
 				return
@@ -205,7 +205,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Gate:        s.gate,
 		Ready:       s.ready,
 		Cluster:     l.cluster(s),
-		Settings:    o.Settings,
+		Settings:    func() []wire.Setting { return s.changed.Load().Settings },
 		Name:        o.Name,
 		Passes:      passes,
 	})
@@ -219,8 +219,8 @@ func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler 
 	return web.New(web.Options{
 		Bounds:   s.options.Bounds.Web,
 		API:      face,
-		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
-		Known:    api.Known(s.options.PublicURL, s.options.Proxies),
+		Origin:   api.Origin(s.options.PublicURL, s.proxies),
+		Known:    api.Known(s.options.PublicURL, s.proxies),
 		Passes:   passes,
 		Secret:   s.session.secret,
 		Stopping: s.stopping.Load,

@@ -39,6 +39,7 @@ func (l *lives) put(next *life) {
 	next.measure(numbers)
 	handler := next.front(l.server, promhttp.HandlerFor(numbers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	l.now.Store(next)
+	l.server.limit(next) // Change may have missed it
 	l.handler.Store(&handler)
 }
 
@@ -143,7 +144,7 @@ func (l *life) guarded(s *Server, face http.Handler) http.Handler {
 	if _, mayGoBack := l.store.(*postgres.Store); !mayGoBack {
 		return face
 	}
-	refuse := api.Refuse(s.options.PublicURL, s.options.Proxies)
+	refuse := api.Refuse(s.options.PublicURL, s.proxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.closed.Load() && !lasting(r.URL.Path) {
 			refuse(w, r, ingress.Refusal{

@@ -40,8 +40,10 @@ import (
 )
 
 func newServer(o Options) *Server {
-	return &Server{options: o, log: o.Log, probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
+	s := &Server{options: o, log: o.Log, probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
 		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
+	s.changed.Store(&s.options)
+	return s
 }
 
 // Open prepares a server. It listens first: if the address is in use, the data are not touched,

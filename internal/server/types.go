@@ -125,7 +125,8 @@ type Bounds struct {
 
 // Server is one running Grapnel.
 type Server struct {
-	options   Options
+	options   Options                 // that it was opened with
+	changed   atomic.Pointer[Options] // the same, with what Change has replaced
 	listener  net.Listener
 	callers   net.Listener // the same, with a limit of connections
 	node      string       // its name among the nodes that share a store

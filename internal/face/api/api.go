@@ -75,12 +75,12 @@ type Options struct {
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
 	PublicURL    *url.URL                      // what links in answers begin with; nil: as the request says, and paths for sources
-	Proxies      []netip.Prefix                // whose X-Forwarded-Proto, -Host and -Prefix are believed
+	Proxies      func() []netip.Prefix         // whose X-Forwarded-Proto, -Host and -Prefix are believed; nil: none
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckChannel func(*channels.Target) error  // the same for a channel
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
-	Keep         store.Keep                    // how long finished deliveries are retained, to say when a dead letter expires; zero: for ever
+	Keep         func() store.Keep             // how long finished deliveries are retained, to say when a dead letter expires; nil: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	MetricsOpen  bool                          // /metrics needs no key
@@ -100,8 +100,8 @@ type Options struct {
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
-	Settings []wire.Setting // of the server, without secrets
-	Name     string         // of the installation, which new keys and portal links carry; empty: none
+	Settings func() []wire.Setting // of the server, without secrets; nil: none
+	Name     string                // of the installation, which new keys and portal links carry; empty: none
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.

@@ -28,7 +28,7 @@ func TestLinksLeadWhereTheOperatorSays(t *testing.T) {
 		{"[::1]:8420", "127.0.0.1:1", "", "http://[::1]:8420/portal#"},
 	} {
 		w := newWorld(t, func(o *Options) {
-			o.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
+			o.Proxies = func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")} }
 			if test.public != "" {
 				o.PublicURL, _ = url.Parse(test.public)
 			}

@@ -40,7 +40,7 @@ func TestCluster(t *testing.T) {
 // TestSettings: an admin of all tenants sees what the server was started with.
 func TestSettings(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Settings = []wire.Setting{{Name: "retention", Value: "30d", Doc: "x"}}
+		o.Settings = func() []wire.Setting { return []wire.Setting{{Name: "retention", Value: "30d", Doc: "x"}} }
 	})
 	for key, want := range map[string]int{admin: 200, acmeAdmin: 403} {
 		r := httptest.NewRequest(http.MethodGet, "/v1/settings", nil)

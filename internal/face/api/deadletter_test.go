@@ -12,7 +12,9 @@ import (
 
 func TestDeadLetters(t *testing.T) {
 	w, a := watched(t)
-	w.options.Keep = store.Keep{For: 30 * 24 * time.Hour, Rules: []store.KeepRule{{Tenant: "acme", Type: "audit.*", For: 48 * time.Hour}}}
+	w.options.Keep = func() store.Keep {
+		return store.Keep{For: 30 * 24 * time.Hour, Rules: []store.KeepRule{{Tenant: "acme", Type: "audit.*", For: 48 * time.Hour}}}
+	}
 	w.options.History = a
 	w.handler = New(w.options)
 	ep := w.endpoint(admin, "")

@@ -235,7 +235,8 @@ func (l *look) view(d *grapnel.Delivery) (wire.Delivery, error) {
 	}
 	v := viewDelivery(l.situation(d), repeats)
 	v.Marks = viewMarks(&d.Mark, l.c.ids)
-	if kept := l.a.Keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
+	keep := l.a.Keep()
+	if kept := keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
 		days := max(0, int(end.Sub(l.c.now)/day))
 		v.PurgeAt, v.DaysLeft = timeOf(end), &days

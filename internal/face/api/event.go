@@ -128,7 +128,8 @@ func getEvent(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	v := viewEvent(c, ev)
-	if kept := a.Keep.Of(ev.Tenant, ev.Type); kept > 0 {
+	keep := a.Keep()
+	if kept := keep.Of(ev.Tenant, ev.Type); kept > 0 {
 		v.RetainedUntil = timeOf(ev.AcceptedAt.Add(kept))
 	}
 	v.Deliveries, err = a.views(c, deliveries)

@@ -55,7 +55,7 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 
 // Refuse answers requests that ingress does not take, as problems like any other. The cause of a
 // failure is logged by ingress.
-func Refuse(public *url.URL, proxies []netip.Prefix) func(http.ResponseWriter, *http.Request, ingress.Refusal) {
+func Refuse(public *url.URL, proxies func() []netip.Prefix) func(http.ResponseWriter, *http.Request, ingress.Refusal) {
 	l := newLinks(public, proxies)
 	return func(w http.ResponseWriter, r *http.Request, refused ingress.Refusal) {
 		err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}

@@ -13,11 +13,11 @@ import (
 
 // links makes the links in answers.
 type links struct {
-	public  string         // what they begin with, without a slash at the end; empty: not configured
-	proxies []netip.Prefix // whose X-Forwarded-Proto, -Host and -Prefix are believed
+	public  string                // what they begin with, without a slash at the end; empty: not configured
+	proxies func() []netip.Prefix // whose X-Forwarded-Proto, -Host and -Prefix are believed
 }
 
-func newLinks(public *url.URL, proxies []netip.Prefix) links {
+func newLinks(public *url.URL, proxies func() []netip.Prefix) links {
 	l := links{proxies: proxies}
 	if public != nil {
 		l.public = strings.TrimSuffix(public.String(), "/")
@@ -27,7 +27,7 @@ func newLinks(public *url.URL, proxies []netip.Prefix) links {
 
 // Origin says where a server is reached: where its operator says, else where the caller of a
 // request has reached it.
-func Origin(public *url.URL, proxies []netip.Prefix) func(*http.Request) string {
+func Origin(public *url.URL, proxies func() []netip.Prefix) func(*http.Request) string {
 	l := newLinks(public, proxies)
 	return l.origin
 }
@@ -68,7 +68,7 @@ func (l *links) known(r *http.Request) bool {
 
 // Known says whether Origin's answer is the operator's word or that of a proxy it trusts, or leads
 // to this machine.
-func Known(public *url.URL, proxies []netip.Prefix) func(*http.Request) bool {
+func Known(public *url.URL, proxies func() []netip.Prefix) func(*http.Request) bool {
 	l := newLinks(public, proxies)
 	return l.known
 }
@@ -98,7 +98,7 @@ func (l *links) path(r *http.Request) string {
 // trusts says whether the request came through a proxy whose headers are believed.
 func (l *links) trusts(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && slices.ContainsFunc(l.proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+	return err == nil && l.proxies != nil && slices.ContainsFunc(l.proxies(), func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 const (

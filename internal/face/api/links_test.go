@@ -18,7 +18,7 @@ func TestOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	proxies := func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
 	for name, c := range map[string]struct {
 		public           *url.URL
 		host, from       string

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // New makes the handler of the whole API.
@@ -41,6 +42,9 @@ func New(o Options) http.Handler {
 	}
 	if o.CheckHeaders == nil {
 		o.CheckHeaders = egress.CheckHeaders
+	}
+	if o.Keep == nil {
+		o.Keep = func() store.Keep { return store.Keep{} }
 	}
 	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
 	history := limitedHistory{o.History}

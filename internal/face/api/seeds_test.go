@@ -16,7 +16,7 @@ import (
 // Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a
 // test, full records are kept 30 days and what they add up to for ever.
 func TestCallsOfParseo(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Keep = store.Keep{For: 30 * 24 * time.Hour} })
+	w := newWorld(t, func(o *Options) { o.Keep = func() store.Keep { return store.Keep{For: 30 * 24 * time.Hour} } })
 	ep := w.endpoint(admin, `,"policy":"parseo"`)
 	dead := w.over(t, `{"id":"evt_4D3c2B","type":"invoice.parsed","data":{"id":"inv_1","total": 1.50}}`, grapnel.Failed)
 	w.over(t, `{"type":"invoice.parsed","data":2}`, grapnel.Delivered)

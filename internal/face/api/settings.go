@@ -21,9 +21,9 @@ func showSettings(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
 		return answer{}, grapnel.Errorf(codeForbidden, "Settings are those of all tenants; the API key is bound to one tenant.")
 	}
-	v := wire.Settings{Version: grapnel.Version, Settings: a.Settings}
-	if v.Settings == nil {
-		v.Settings = []wire.Setting{}
+	v := wire.Settings{Version: grapnel.Version, Settings: []wire.Setting{}}
+	if a.Settings != nil {
+		v.Settings = append(v.Settings, a.Settings()...)
 	}
 	return jsonAnswer(http.StatusOK, v), nil
 }

@@ -24,7 +24,7 @@ func Process() *World {
 	return &World{
 		Program: os.Args[0], Args: os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Lookup: os.LookupEnv, Now: time.Now,
+		Lookup: os.LookupEnv, Environ: os.Environ, Now: time.Now,
 	}
 }
 
@@ -46,6 +46,22 @@ func (w *World) Piped() bool {
 	}
 	info, err := file.Stat()
 	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
+}
+
+// OnHangup gives SIGHUP a meaning. take returns false if the program should end after all.
+func (w *World) OnHangup(take func() bool) { w.hangup.Store(&take) }
+
+// HungUp says whether a command has taken a SIGHUP; otherwise the program ends.
+func (w *World) HungUp() bool {
+	take := w.hangup.Load()
+	return take != nil && (*take)()
+}
+
+// AtTerminal says whether a person sees the log or can type. After the terminal's end it is false.
+func (w *World) AtTerminal() bool {
+	_, in := terminal(w.Stdin)
+	_, out := terminal(w.Stderr)
+	return in || out
 }
 
 // Columns is the width of the terminal behind f; 0: it is not a terminal, and lines have any

@@ -25,12 +25,13 @@ type configValue struct {
 }
 
 // readConfig reads a YAML file with one setting per line. A list is for settings that take several
-// values.
-func readConfig(path string) (config, error) {
+// values. Settings at fault are left out.
+func readConfig(path string) (config, []Wrong) {
 	c := config{path: path, values: map[string]configValue{}}
+	whole := func(format string, args ...any) []Wrong { return []Wrong{{Detail: fmt.Sprintf(format, args...)}} }
 	file, err := os.Open(path)
 	if err != nil {
-		return c, Usagef("cannot read the config file: %v", err)
+		return c, whole("cannot read the config file: %v", err)
 	}
 	defer func() { _ = file.Close() }()
 	var doc, more yaml.Node
@@ -39,28 +40,35 @@ func readConfig(path string) (config, error) {
 	case errors.Is(err, io.EOF):
 		return c, nil // an empty file sets nothing
 	case err != nil:
-		return c, Usagef("cannot read the config file %s: %v", path, err)
+		return c, whole("cannot read the config file %s: %v", path, err)
 	case !errors.Is(decoder.Decode(&more), io.EOF):
-		return c, Usagef("%s: a config file is one document", path)
+		return c, whole("%s: a config file is one document", path)
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return c, Usagef("%s, line %d: settings are written as \"name: value\"", path, root.Line)
+		return c, []Wrong{{Where: c.at(root.Line), Line: root.Line, Detail: "settings are written as \"name: value\""}}
 	}
+	var faults []Wrong
 	for i := 0; i < len(root.Content); i += 2 {
 		name, value := root.Content[i], root.Content[i+1]
-		text, ok := scalar(value)
-		if !ok {
-			return c, Usagef("%s, line %d: %s takes one value or a list of them", path, name.Line, name.Value)
+		fault := func(detail string) {
+			faults = append(faults, Wrong{c.at(name.Line), name.Line, name.Value, name.Value + " " + detail})
 		}
+		text, ok := scalar(value)
 		flag := strings.ReplaceAll(name.Value, "_", "-")
 		if _, twice := c.values[flag]; twice {
-			return c, Usagef("%s, line %d: %s is given twice", path, name.Line, name.Value)
+			fault("is given twice")
+		} else if !ok {
+			fault("takes one value or a list of them")
+		} else {
+			c.values[flag] = configValue{text: text, line: name.Line}
 		}
-		c.values[flag] = configValue{text: text, line: name.Line}
 	}
-	return c, nil
+	return c, faults
 }
+
+// at is a place in the file.
+func (c config) at(line int) string { return fmt.Sprintf("%s, line %d", c.path, line) }
 
 func scalar(n *yaml.Node) (string, bool) {
 	switch n.Kind {
@@ -79,33 +87,37 @@ func scalar(n *yaml.Node) (string, bool) {
 	return "", false
 }
 
-// check refuses names that are not settings of this command, so that a typing error cannot pass as
-// a default.
-func (c config) check(flags *pflag.FlagSet) error {
+// unknown are the names that are not settings of this command, in the order of lines: a typing error
+// must not pass as a default.
+func (c config) unknown(flags *pflag.FlagSet) (faults []Wrong) {
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {
 		if is(f, fromFile) {
-			known = append(known, f.Name)
+			known = append(known, underscored(f.Name))
 		}
 	})
-	unknown := []string{}
-	for name := range c.values {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
+	for name, value := range c.values {
+		if name = underscored(name); slices.Contains(known, name) {
+			continue
 		}
+		advice := "Settings: " + strings.Join(known, ", ")
+		if meant := near(name, known); meant != "" {
+			advice = fmt.Sprintf("Did you mean %q?", meant)
+		}
+		faults = append(faults, Wrong{c.at(value.line), value.line, name, fmt.Sprintf("unknown setting %q. %s", name, advice)})
 	}
-	if len(unknown) == 0 {
-		return nil
+	slices.SortFunc(faults, func(a, b Wrong) int { return cmp.Compare(a.Line, b.Line) })
+	return faults
+}
+
+func underscored(s string) string { return strings.ReplaceAll(s, "-", "_") }
+
+// near is the name that was probably meant; empty: none is like it.
+func near(name string, known []string) string {
+	if nearest := Nearest(name, known, 1); len(nearest) > 0 && distance(name, nearest[0]) <= len(name)/2 {
+		return nearest[0]
 	}
-	slices.SortFunc(unknown, func(a, b string) int { return cmp.Compare(c.values[a].line, c.values[b].line) })
-	name := unknown[0]
-	underscored := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
-	near := Nearest(name, known, 1)[0]
-	text := fmt.Sprintf("%s, line %d: unknown setting %q", c.path, c.values[name].line, underscored(name))
-	if distance(name, near) <= len(name)/2 {
-		return Usagef("%s. Did you mean %q?", text, underscored(near))
-	}
-	return Usagef("%s. Settings: %s", text, underscored(strings.Join(known, ", ")))
+	return ""
 }
 
 // Nearest are the n of some names that are most like a text. In paths the last step counts first.
@@ -143,6 +155,9 @@ const (
 	fromVariable = "grapnel_variable" // its value is the variable's name
 	fromFile     = "grapnel_file"
 	keptQuiet    = "grapnel_quiet"
+	reloads      = "grapnel_reload"
+	concealed    = "grapnel_concealed"
+	cameFrom     = "grapnel_origin" // its value is where the flag's value was found
 )
 
 func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation] != nil }

@@ -12,34 +12,39 @@ import (
 // object then.
 func (w *World) LogsJSON() bool { return w.lines != nil }
 
-// Logger makes the server's log, on stderr: text, in colour on a terminal, or JSON.
-func (w *World) Logger(format, level string) (*slog.Logger, error) {
-	var least slog.Level
+// LogLevel checks the two settings of a log, and returns its least level.
+func LogLevel(format, level string) (least slog.Level, err error) {
 	if err := least.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
-		return nil, Usagef("--log-level %s: the levels are debug, info, warn and error", level)
+		return least, Usagef("--log-level %s: the levels are debug, info, warn and error", level)
 	}
-	switch format {
-	case "json":
+	if format != "json" && format != "text" {
+		return least, Usagef("--log-format %s: the formats are text and json", format)
+	}
+	return least, nil
+}
+
+// Logger makes the server's log, on stderr: JSON, or text, in colour on a terminal. least may change
+// while it is in use.
+func (w *World) Logger(format string, least slog.Leveler) *slog.Logger {
+	switch {
+	case format == "json":
 		lines := slog.NewJSONHandler(w.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
 		w.lines = slog.New(lines) // notes and errors are written at any level of the log
-		return slog.New(leveled{lines, least}), nil
-	case "text":
-		if w.Colour(w.Stderr) {
-			return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"})), nil
-		}
-		return slog.New(slog.NewTextHandler(w.Stderr, &slog.HandlerOptions{Level: least})), nil
+		return slog.New(leveled{lines, least})
+	case w.Colour(w.Stderr):
+		return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"}))
 	}
-	return nil, Usagef("--log-format %s: the formats are text and json", format)
+	return slog.New(slog.NewTextHandler(w.Stderr, &slog.HandlerOptions{Level: least}))
 }
 
 // leveled is a handler for records from a level on.
 type leveled struct {
 	slog.Handler
-	least slog.Level
+	least slog.Leveler
 }
 
 // Enabled says whether records of the level are written.
-func (h leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least }
+func (h leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least.Level() }
 
 // WithAttrs returns a handler of the same level.
 func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {

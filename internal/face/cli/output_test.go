@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -166,10 +167,7 @@ func TestFormIsKnownEvenWhenArgumentsAreWrong(t *testing.T) {
 
 func TestLoggers(t *testing.T) {
 	w, _, errs := pipes()
-	log, err := w.Logger("json", "warn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := w.Logger("json", slog.LevelWarn)
 	log.Info("quiet")
 	log.Warn("loud", "n", 1)
 	var line map[string]any
@@ -177,7 +175,7 @@ func TestLoggers(t *testing.T) {
 		t.Errorf("got %q, %v", errs, err)
 	}
 	for _, bad := range [][2]string{{"xml", "info"}, {"text", "chatty"}} {
-		if _, err := w.Logger(bad[0], bad[1]); cli.Explain(err).Exit != cli.ExitUsage {
+		if _, err := cli.LogLevel(bad[0], bad[1]); cli.Explain(err).Exit != cli.ExitUsage {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}

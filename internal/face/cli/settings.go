@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,16 +39,27 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 }
 
 // Shown lists the settings of a command, as its flags have them now, for a page that people read.
-// The flags of databases show their place alone; no other flag has a secret as its value.
+// The flags of databases show their place alone; those of other secrets show no value.
 func Shown(command *cobra.Command) []wire.Setting {
 	var all []wire.Setting
 	command.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != "help" {
-			all = append(all, wire.Setting{Name: f.Name, Value: strings.Trim(f.Value.String(), "[]"), Doc: f.Usage})
+			all = append(all, wire.Setting{Name: f.Name, Value: shownValue(f), Doc: f.Usage})
 		}
 	})
 	return all
 }
+
+// shownValue is a flag's value as a page or a command may show it.
+func shownValue(f *pflag.Flag) string {
+	if _, place := f.Value.(*Store); is(f, keptQuiet) && !place && f.Value.String() != "" {
+		return hidden
+	}
+	return strings.Trim(f.Value.String(), "[]")
+}
+
+// hidden stands for the value of a secret.
+const hidden = "(hidden)"
 
 func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {
 	if err := flags.SetAnnotation(flag, annotation, values); err != nil {
@@ -58,35 +68,35 @@ func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {
 }
 
 // Settle gives the settings without a flag on the command line their values: from the variable,
-// else from the config file, if the command has a flag for one.
+// else from the config file, if the command has a flag for one. It fails with the first fault.
 func (w *World) Settle(flags *pflag.FlagSet) error {
-	err := each(flags, fromVariable, func(f *pflag.Flag) error {
-		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, keptQuiet))
-		if err != nil || !found {
-			return err
-		}
-		return set(flags, f, value, origin)
-	})
-	if err != nil {
+	if err := w.settleVariables(flags); err != nil {
 		return err
 	}
 	path := flags.Lookup(configFlag)
 	if path == nil || path.Value.String() == "" {
 		return nil
 	}
-	file, err := readConfig(path.Value.String())
-	if err != nil {
-		return err
-	}
-	if err := file.check(flags); err != nil {
-		return err
+	file, faults := readConfig(path.Value.String())
+	if faults = append(faults, file.unknown(flags)...); len(faults) > 0 {
+		return Usagef("%s", faults[0].Error())
 	}
 	return each(flags, fromFile, func(f *pflag.Flag) error {
 		v, found := file.values[f.Name]
 		if !found {
 			return nil
 		}
-		return set(flags, f, v.text, fmt.Sprintf("%s, line %d", file.path, v.line))
+		return set(flags, f, v.text, file.at(v.line))
+	})
+}
+
+func (w *World) settleVariables(flags *pflag.FlagSet) error {
+	return each(flags, fromVariable, func(f *pflag.Flag) error {
+		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, keptQuiet))
+		if err != nil || !found {
+			return err
+		}
+		return set(flags, f, value, origin)
 	})
 }
 
@@ -100,6 +110,7 @@ func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error
 	return err
 }
 
+// set gives a flag a value, and notes the value's origin.
 func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		if is(f, keptQuiet) {
@@ -110,6 +121,7 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 		}
 		return Usagef("%s: %q is invalid for %s: %v", origin, value, f.Name, err)
 	}
+	annotate(flags, f.Name, cameFrom, origin)
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 	}
 	r.target = t
 	if m := t.Mail; m != nil {
-		if err := checkMail(m, s.mailGuard); err != nil {
+		if err := checkMail(m, s.rules.Load().mail); err != nil {
 			return r.unusable(policy.ClassBlocked, "the channel's URL "+err.Error())
 		}
 		r.address = net.JoinHostPort(m.Host, m.Port)
@@ -57,7 +57,8 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 		r.tls.ServerName, r.tls.NextProtos = m.Host, nil
 		return r
 	}
-	u, err := parseURL(t.URL(&grapnel.Event{ID: "evt"}), s.opts.HTTPSOnly, s.guard)
+	is := s.rules.Load()
+	u, err := parseURL(t.URL(&grapnel.Event{ID: "evt"}), is.httpsOnly, is.guard)
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the channel's URL "+err.Error())
 	}

@@ -151,9 +151,9 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 // guardOf is the guard of an attempt's connection.
 func (s *Sender) guardOf(a *attempt) *guard {
 	if a.mail {
-		return s.mailGuard
+		return s.rules.Load().mail
 	}
-	return s.guard
+	return s.rules.Load().guard
 }
 
 // addresses returns the addresses of a host that may be dialled. Forbidden ones are dropped; if

@@ -33,6 +33,7 @@ import (
 	"crypto/tls"
 	"maps"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -78,7 +79,7 @@ func New(o Options) *Sender {
 	o.MaxConnAge, o.IdleTimeout = cmp.Or(o.MaxConnAge, defaultMaxConnAge), cmp.Or(o.IdleTimeout, defaultIdleTimeout)
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
-		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
+		bounds: b, opts: o,
 		routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
@@ -87,11 +88,31 @@ func New(o Options) *Sender {
 			ClientSessionCache: tls.NewLRUClientSessionCache(b.Sessions),
 		},
 	}
+	s.rule(o.Allow, o.HTTPSOnly)
 	s.ended = sync.NewCond(&s.connsMu)
 	s.buffers.New = func() any { return new([maxKeptBody]byte) }
 	s.messages.New = func() any { return new(message) }
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
+}
+
+func (s *Sender) rule(allow []netip.Prefix, httpsOnly bool) {
+	s.rules.Store(&rules{guard: newGuard(allow), mail: newGuard(allow).forMail(), httpsOnly: httpsOnly})
+}
+
+// Allow replaces Options.Allow and HTTPSOnly. Idle connections are closed, so that none leads to an
+// address that is no longer allowed; attempts in flight finish.
+func (s *Sender) Allow(allow []netip.Prefix, httpsOnly bool) {
+	s.mu.Lock()
+	s.rule(allow, httpsOnly)
+	old := s.routes
+	if !s.closed {
+		s.routes = map[string]*route{}
+	}
+	s.mu.Unlock()
+	for _, r := range old {
+		r.pool.close()
+	}
 }
 
 // Close ends the attempts in flight as policy.ClassInternal, closes all connections and waits for

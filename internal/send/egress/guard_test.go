@@ -237,7 +237,7 @@ func TestEveryLayerRefuses(t *testing.T) {
 			// no socket exists that could ask; TestGuardJudgesAddresses covers this case
 			continue
 		}
-		if _, err := s.connectAny(t.Context(), []netip.AddrPort{target}, s.guard, time.Now().Add(10*time.Second)); !errors.Is(err, errBlocked) {
+		if _, err := s.connectAny(t.Context(), []netip.AddrPort{target}, s.rules.Load().guard, time.Now().Add(10*time.Second)); !errors.Is(err, errBlocked) {
 			t.Errorf("%s at the socket: %v", text, err)
 		}
 	}

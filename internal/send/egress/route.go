@@ -38,8 +38,13 @@ func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
 // renew replaces a route. Requests in progress on the old one's connections finish; then those
 // connections are closed.
 func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
+	is := s.rules.Load()
 	fresh := s.prepare(e, now)
 	s.mu.Lock()
+	if s.rules.Load() != is { // fresh was prepared by the former rules
+		s.mu.Unlock()
+		return s.renew(e, now)
+	}
 	old := s.routes[e.ID]
 	if old.serves(e, now) { // another attempt was faster
 		s.mu.Unlock()
@@ -83,7 +88,8 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if e.Channel != nil {
 		return s.prepareChannel(r, e)
 	}
-	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
+	is := s.rules.Load()
+	u, err := parseURL(e.URL, is.httpsOnly, is.guard)
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
 	}

@@ -46,16 +46,15 @@ type Options struct {
 
 // Sender makes attempts. It may be used by several goroutines at once.
 type Sender struct {
-	bounds    Bounds
-	opts      Options
-	guard     *guard
-	mailGuard *guard
-	tls       *tls.Config
-	counters  counters
-	buffers   sync.Pool // of *[maxKeptBody]byte
-	messages  sync.Pool // of *message
-	closing   context.Context
-	close     context.CancelFunc
+	bounds   Bounds
+	opts     Options
+	rules    atomic.Pointer[rules]
+	tls      *tls.Config
+	counters counters
+	buffers  sync.Pool // of *[maxKeptBody]byte
+	messages sync.Pool // of *message
+	closing  context.Context
+	close    context.CancelFunc
 
 	mu      sync.RWMutex
 	closed  bool
@@ -69,6 +68,12 @@ type Sender struct {
 
 	shapes  *allowance.Tenants // processor time of transforms
 	shaping chan struct{}      // holds one entry for each evaluation that runs
+}
+
+// rules say where attempts may go.
+type rules struct {
+	guard, mail *guard
+	httpsOnly   bool
 }
 
 // Delivery is the content of one attempt.

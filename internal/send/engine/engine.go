@@ -82,7 +82,7 @@ type Engine struct {
 	log      *slog.Logger
 	bounds   Bounds
 	drain    time.Duration // for attempts in flight once Run is told to stop
-	most     int           // endpoints of one tenant; 0: no limit
+	most     atomic.Int64  // endpoints of one tenant; 0: no limit
 	replayed func(endpoint string)
 	seen     func(queue string) []grapnel.Consumer
 

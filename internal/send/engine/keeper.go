@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
@@ -15,7 +16,7 @@ type keeper struct {
 	store     Store
 	now       func() time.Time
 	log       *slog.Logger
-	keep      Retention
+	keep      *atomic.Pointer[Retention] // changes while it runs
 	bounds    RecorderBounds
 	over      <-chan struct{}
 	sending   context.Context // ends when draining takes too long
@@ -68,8 +69,8 @@ func (k *keeper) clear(what string, page func() (int, error)) {
 func (k *keeper) unlearn() (int, error) {
 	now := k.now()
 	var before time.Time
-	if k.keep.For > 0 {
-		before = now.Add(-k.keep.For)
+	if keep := k.keep.Load(); keep.For > 0 {
+		before = now.Add(-keep.For)
 	}
 	return k.store.Unlearn(k.sending, now, before, k.bounds.Forget)
 }
@@ -91,10 +92,10 @@ func (k *keeper) balance() {
 
 // purge deletes rows after their retention, until the engine stops.
 func (k *keeper) purge() {
-	if k.keep.For <= 0 {
-		return
+	if k.keep.Load().For <= 0 {
+		return // as only tests have it
 	}
-	for backoff.Wait(k.over, k.keep.every()) {
+	for backoff.Wait(k.over, k.keep.Load().every()) {
 		if k.leads() {
 			k.purgeOnce()
 		}
@@ -103,8 +104,9 @@ func (k *keeper) purge() {
 
 // purgeOnce deletes all rows that are old now.
 func (k *keeper) purgeOnce() {
-	r := round{keeper: k, keep: store.Keep{Now: k.now(), For: k.keep.For, Rules: k.keep.Rules, Slack: wholeDays}, page: k.bounds.LeastPage}
-	longest := k.keep.longest()
+	is := k.keep.Load()
+	r := round{keeper: k, is: is, keep: store.Keep{Now: k.now(), For: is.For, Rules: is.Rules, Slack: wholeDays}, page: k.bounds.LeastPage}
+	longest := is.longest()
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
 	// These come first, because Purge also truncates the log, which would otherwise still hold
 	// these rows.
@@ -139,7 +141,8 @@ func (k *keeper) isOver() bool {
 // round is one round of purging.
 type round struct {
 	keeper *keeper
-	keep   store.Keep // its Now is the start of the round
+	is     *Retention
+	keep   store.Keep // the same; its Now is the start of the round
 	page   int
 }
 
@@ -174,7 +177,7 @@ func (r *round) all(remove func(page int) (int, error)) (removed int) {
 		} else if took < shortPage {
 			r.page = max(min(r.page*2, k.bounds.MostPage), k.bounds.LeastPage)
 		}
-		backoff.Wait(k.over, k.keep.pause(took, k.now().Sub(r.keep.Now)))
+		backoff.Wait(k.over, r.is.pause(took, k.now().Sub(r.keep.Now)))
 	}
 	return removed
 }

@@ -19,7 +19,6 @@ import (
 // Other nodes that share the store create and finish deliveries as well. So this node counts again
 // before it refuses.
 type pending struct {
-	most  int64                   // of one tenant; 0: no limit
 	again func() ([]share, error) // the store's count; nil: no other node uses the store
 	rest  time.Duration           // between two counts that refusals cause, at least
 	clock func() time.Time        // with the reading of the monotonic clock
@@ -28,6 +27,7 @@ type pending struct {
 	next     time.Time // when a refusal may cause a count again
 
 	mu      sync.Mutex
+	most    int64 // of one tenant; 0: no limit
 	total   int64
 	waiting map[string]int64 // by tenant
 	// in flight to the store, so that two callers do not both get the last one
@@ -39,6 +39,13 @@ type pending struct {
 
 func newPending(most int64) *pending {
 	return &pending{most: most, waiting: map[string]int64{}, expected: map[string]int64{}}
+}
+
+// limit replaces the limit.
+func (p *pending) limit(most int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.most = most
 }
 
 // share is a number of deliveries of one tenant.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -31,7 +32,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	o.Core.Shared, o.Core.IDs = o.Cluster != nil, o.Store.IDs()
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed, seen: o.Consumers,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, seen: o.Consumers,
 		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}
@@ -80,9 +81,10 @@ func (e *Engine) makeParts(o Options) {
 		e.pending.clock, e.pending.rest = o.Now, b.Recount
 		e.pending.again = func() ([]share, error) { return count(e.sending) }
 	}
-	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: o.Keep, bounds: b, over: e.inputs.over,
+	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: new(atomic.Pointer[Retention]), bounds: b, over: e.inputs.over,
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
 		count: count, pending: e.pending, changes: e.changes, admission: e.admission, metrics: e.metrics}
+	e.SetLimits(o.MaxPending, o.MaxEndpoints, o.MaxTypes, o.Keep)
 	tally := issue.NewTally(e.bounds.Issues)
 	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally, silent: o.Silent}
 	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
@@ -93,6 +95,15 @@ func (e *Engine) makeParts(o Options) {
 	e.chores.open(b.Workers, &e.watchdog)
 	e.orders = &orders{store: o.Store, book: e.Book, shards: e.shards, now: e.now, bounds: b, inputs: e.inputs,
 		admission: e.admission, pending: e.pending, arrived: e.publisher.arrived, end: e.chores.end}
+}
+
+// SetLimits replaces the limits of each tenant, and the retention from the next round of purging on.
+// Types that a tenant has published stay known under a lower limit.
+func (e *Engine) SetLimits(pending int64, endpoints, types int, keep Retention) {
+	e.pending.limit(pending)
+	e.most.Store(int64(endpoints))
+	e.publisher.types.most.Store(int64(types))
+	e.keeper.keep.Store(&keep)
 }
 
 // remember reads configuration, standings and counts from the store.

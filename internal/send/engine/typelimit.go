@@ -18,8 +18,8 @@ import (
 // type of which one fails, may make the count differ from the rows by a few.
 type typeLimit struct {
 	store Store
-	most  int // 0: no limit
-	names int // types remembered, and tenants
+	most  atomic.Int64 // 0: no limit
+	names int          // types remembered, and tenants
 
 	// Publishes of known types, which are nearly all, read these two without the lock.
 	seen   sync.Map     // typeOf → nothing
@@ -34,16 +34,19 @@ type typeLimit struct {
 type typeOf struct{ tenant, name string }
 
 func newTypeLimit(s Store, most, names int) *typeLimit {
-	return &typeLimit{store: s, most: most, names: names, added: map[typeOf]struct{}{}, count: map[string]int{}}
+	t := &typeLimit{store: s, names: names, added: map[typeOf]struct{}{}, count: map[string]int{}}
+	t.most.Store(int64(most))
+	return t
 }
 
 // refused are the indexes of events of types that their tenants may not add.
 func (t *typeLimit) refused(ctx context.Context, events []store.Incoming) (at []int, err error) {
-	if t.most == 0 {
+	most := int(t.most.Load())
+	if most == 0 {
 		return nil, nil
 	}
 	for i := range events {
-		admitted, err := t.admits(ctx, events[i].Event)
+		admitted, err := t.admits(ctx, events[i].Event, most)
 		if err != nil {
 			return nil, err
 		}
@@ -54,16 +57,16 @@ func (t *typeLimit) refused(ctx context.Context, events []store.Incoming) (at []
 	return at, nil
 }
 
-// admits says whether an event's tenant may publish events of its type.
-func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error) {
+// admits says whether an event's tenant may publish events of its type, with most types of its own.
+func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event, most int) (bool, error) {
 	of := typeOf{ev.Tenant, ev.Type}
 	if _, seen := t.seen.Load(of); seen {
 		return true, nil
 	}
 	t.mu.Lock()
-	left := t.most - t.count[of.tenant]
+	left := most - t.count[of.tenant]
 	t.mu.Unlock()
-	countTo := t.most
+	countTo := most
 	if left <= 0 {
 		countTo = 0 // it was counted already
 	}
@@ -82,7 +85,7 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 	}
 	if _, seen := t.seen.Load(of); !known && !seen { // seen: another publish was first
 		t.count[of.tenant] = max(t.count[of.tenant], stored)
-		if t.count[of.tenant] >= t.most {
+		if t.count[of.tenant] >= most {
 			return false, nil
 		}
 		t.count[of.tenant]++
@@ -121,5 +124,5 @@ func (t *typeLimit) tried(events []store.Incoming, placed []store.Placed) {
 
 // crowded is the fault of an event that admits refuses.
 func (t *typeLimit) crowded() string {
-	return fmt.Sprintf("is new, and the tenant has published %d types already: put ids into the key or the data, or raise --max-types", t.most)
+	return fmt.Sprintf("is new, and the tenant has published %d types already: put ids into the key or the data, or raise --max-types", t.most.Load())
 }

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Given is a setting with its value, and where that was found.
+type Given struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // "default", "flag", a variable, or "FILE, line N"
+	Reload bool   `json:"reload"` // a running server takes a change over
+}
+
+// Reloads marks the settings of which a running server takes a change over.
+func Reloads(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		annotate(flags, name, reloads, "yes")
+	}
+}
+
+// Conceal keeps flags out of help that stay settings, but for some.
+func Conceal(flags *pflag.FlagSet, but ...string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !slices.Contains(but, f.Name) {
+			f.Hidden = true
+			annotate(flags, f.Name, concealed, "yes")
+		}
+	})
+}
+
+// Settings lists the settings among some flags, after Settle. secrets are the variables of those
+// without a flag, of which the set ones are listed.
+func (w *World) Settings(flags *pflag.FlagSet, secrets []string) (all []Given) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden && !is(f, concealed) || !is(f, fromFile) && f.Name != configFlag {
+			return
+		}
+		g := Given{Name: f.Name, Value: shownValue(f), Origin: "default", Reload: is(f, reloads)}
+		if f.Changed {
+			g.Origin = "flag"
+		}
+		if from := f.Annotations[cameFrom]; from != nil {
+			g.Origin = from[0]
+		}
+		all = append(all, g)
+	})
+	for _, name := range secrets {
+		if _, origin, found, _ := w.lookup(name, true); found {
+			setting := strings.ToLower(strings.TrimPrefix(name, "GRAPNEL_"))
+			all = append(all, Given{Name: strings.ReplaceAll(setting, "_", "-"), Value: hidden, Origin: origin})
+		}
+	}
+	return all
+}
+
+// Differing are the names of the settings whose values differ between two lists of the same flags.
+func Differing(was, is []Given) (names []string) {
+	for i := range min(len(was), len(is)) {
+		if was[i].Name == is[i].Name && was[i].Value != is[i].Value {
+			names = append(names, was[i].Name)
+		}
+	}
+	return names
+}
+
+// CheckFile returns all faults of a config file: those of each setting, and that of the good ones
+// together with the variables. fresh makes the flags of the command without values, and the check
+// of their values.
+func (w *World) CheckFile(path string, fresh func() (flags *pflag.FlagSet, check func() error)) []Wrong {
+	flags, together := fresh()
+	file, faults := readConfig(path)
+	faults = append(faults, file.unknown(flags)...)
+	if err := w.settleVariables(flags); err != nil {
+		faults = append(faults, Wrong{Detail: err.Error()})
+	}
+	for name, value := range file.values {
+		alone, check := fresh() // without other settings, whose faults might come first
+		f := alone.Lookup(name)
+		if f == nil || !is(f, fromFile) {
+			continue
+		}
+		if err := set(alone, f, value.text, file.at(value.line)); err != nil {
+			_, detail, _ := strings.Cut(err.Error(), file.at(value.line)+": ")
+			faults = append(faults, Wrong{file.at(value.line), value.line, underscored(name), detail})
+		} else if err := check(); err != nil && flagAtFault(err) == name {
+			faults = append(faults, file.fault(name, err))
+		} else if f = flags.Lookup(name); !f.Changed {
+			_ = set(flags, f, value.text, file.at(value.line)) // it has no fault alone
+		}
+	}
+	slices.SortStableFunc(faults, func(a, b Wrong) int { return a.Line - b.Line })
+	if err := together(); err != nil {
+		faults = append(faults, file.fault(flagAtFault(err), err))
+	}
+	return faults
+}
+
+// fault places the fault of a flag in the file, if the file has the setting.
+func (c config) fault(flag string, err error) Wrong {
+	value, inFile := c.values[flag]
+	text := Explain(err).Text
+	if !inFile {
+		return Wrong{Setting: underscored(flag), Detail: text}
+	}
+	return Wrong{c.at(value.line), value.line, underscored(flag), underscored(flag) + strings.TrimPrefix(text, "--"+flag)}
+}
+
+var flagFirst = regexp.MustCompile(`^--([a-z-]+)`)
+
+// flagAtFault is the flag with which an error begins; empty: with none.
+func flagAtFault(err error) string {
+	if found := flagFirst.FindStringSubmatch(Explain(err).Text); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// Variables are the names of all variables that the commands below root read from flags, and of
+// some secrets without a flag.
+func Variables(root *cobra.Command, secrets []string) []string {
+	names := map[string]bool{}
+	for _, name := range secrets {
+		names[name], names[name+"_FILE"] = true, true
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		add := func(f *pflag.Flag) {
+			if is(f, fromVariable) {
+				names[f.Annotations[fromVariable][0]] = true
+				names[f.Annotations[fromVariable][0]+"_FILE"] = is(f, keptQuiet)
+			}
+		}
+		c.PersistentFlags().VisitAll(add)
+		c.Flags().VisitAll(add)
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	var all []string
+	for name, known := range names {
+		if known {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Not settings: Kubernetes describes a service named grapnel in such variables, and the tests of the
+// program have theirs.
+var (
+	ofKubernetes = regexp.MustCompile(`^GRAPNEL_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+	ofTests      = regexp.MustCompile(`^GRAPNEL_(TEST|SOAK|SEED)(_|$)`)
+)
+
+// UnknownVariables are the GRAPNEL_* variables that no command reads: nothing else would show a
+// typing error in a name.
+func (w *World) UnknownVariables(known []string) (faults []Wrong) {
+	if w.Environ == nil {
+		return nil
+	}
+	for _, entry := range w.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "GRAPNEL_") || slices.Contains(known, name) || ofKubernetes.MatchString(name) || ofTests.MatchString(name) {
+			continue
+		}
+		detail := "unknown variable"
+		if meant := near(name, known); meant != "" {
+			detail = fmt.Sprintf("unknown variable. Did you mean %s?", meant)
+		}
+		faults = append(faults, Wrong{Where: name, Setting: name, Detail: detail})
+	}
+	slices.SortFunc(faults, func(a, b Wrong) int { return strings.Compare(a.Where, b.Where) })
+	return faults
+}
