@@ -19,6 +19,9 @@ func (s *Server) registry() *prometheus.Registry {
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(callerNumbers(s.gate)...)
 	r.MustRegister(s.published.seconds, s.rejected.calls, s.promises.judged.events)
+	if s.alarms != nil {
+		r.MustRegister(s.alarms)
+	}
 	r.MustRegister(s.traces.Collectors()...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",

@@ -37,6 +37,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
+	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 )
 
 func newServer(o Options) *Server {
@@ -86,7 +87,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(func() error { s.sender.Close(); return nil })
 	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
 	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})
+	s.watch(place)
 	if s.life, err = s.openStarting(ctx, place, &opened); err != nil {
+		s.unopened(ctx, err)
 		return nil, err
 	}
 	if s.key, err = s.life.ensureAdminKey(ctx, o.AdminKey, o.Name); err != nil {
@@ -136,6 +139,8 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	s.life.engine.Shards().Join(joining) // or the first requests would be refused
 	cancel()
+	unguard := s.guard(ctx)
+	defer unguard()
 	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
 	accepting()
 
@@ -146,7 +151,13 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		// Draining is useless: the store accepts nothing more, so the outcomes are lost with this
 		// process and the attempts repeated by the next one. Ending at once keeps the API from
 		// answering with stale data.
-		return errors.Join(broken, s.plain.Close())
+		broken = errors.Join(broken, s.plain.Close())
+		unguard()
+		if !s.options.Silent {
+			s.alarms.Last(ctx, alarm.Trouble{Rule: alarm.StoreBroken,
+				Text: "A write to the store failed in a way that leaves its state unknown, so the process ends. The next start goes on with everything that was acknowledged."})
+		}
+		return broken
 	case broken = <-served:
 		broken = fmt.Errorf("accepting requests failed: %w", broken)
 	}

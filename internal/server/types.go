@@ -31,6 +31,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
@@ -109,6 +110,7 @@ type Bounds struct {
 	Queue     queue.Bounds
 	Replay    replay.Bounds
 	Relay     relay.Bounds
+	Alarm     alarm.Bounds
 	Alerting  alerting.Bounds
 	Minutes   minutes.Bounds
 	Peer      peer.Bounds
@@ -143,6 +145,7 @@ type Server struct {
 	gate      *api.Gate
 	published published
 	promises  *promises
+	alarms    *alarm.Keeper
 	issuer    *oidc.Provider // nil: people sign in with API keys only
 	traces    *trace.Tracer  // nil: no spans are made
 	rejected  rejected

@@ -166,9 +166,11 @@ func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err err
 			return err
 		}
 	}
+	lost := slices.Clone(s.missing)
 	for _, n := range now {
 		if !s.among(before, n) {
 			s.log.Info("node joined", "node", n.ID, "address", n.Address)
+			lost = found(lost, n)
 		}
 	}
 	for _, n := range before {
@@ -178,9 +180,30 @@ func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err err
 			s.log.Info("node left", "node", n.ID, "address", n.Address)
 		default:
 			s.log.Warn("node lost; its shards are taken when their leases end", "node", n.ID, "address", n.Address)
+			lost = append(lost, missing{n, s.now(), now})
 		}
 	}
+	lost = slices.DeleteFunc(lost, func(m missing) bool { return s.now().since(m.since) >= rememberNodes })
+	s.mu.Lock()
+	s.missing = lost
+	s.mu.Unlock()
 	return nil
+}
+
+// found removes the lost node that a joining node is or replaces: the same, else the one at the
+// same address, else the one lost first. Where addresses change with each start, a new node takes
+// the place of a lost one.
+func found(lost []missing, joined store.Node) []missing {
+	for _, is := range []func(missing) bool{
+		func(m missing) bool { return m.ID == joined.ID },
+		func(m missing) bool { return m.Address == joined.Address },
+		func(missing) bool { return true },
+	} {
+		if i := slices.IndexFunc(lost, is); i >= 0 {
+			return slices.Delete(lost, i, i+1)
+		}
+	}
+	return lost
 }
 
 // among says whether a node is one of some nodes, or this one.

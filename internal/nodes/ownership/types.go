@@ -85,6 +85,7 @@ type Shards struct {
 	stalled string // name of the stalled loop; empty: none
 
 	nodes   []store.Node  // live nodes, as of the last look
+	missing []missing     // lost nodes, the first lost first
 	there   []store.Shard // all shards, as of the last look
 	reached moment        // end of the last round that did everything
 	// start of the last round that updated this node's row and then read the configuration; see
@@ -98,6 +99,13 @@ type Shards struct {
 	inquiring chan struct{} // holds a token while an inquiry runs
 
 	watching, keeping *Pulse
+}
+
+// missing is a node that this node has seen live, and that is lost since.
+type missing struct {
+	store.Node
+	since moment
+	knows []store.Node // the nodes that were live when it was lost
 }
 
 // holding is a shard that this node owns.

@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Admission refuses new work before the store suffers from it. A caller that is refused at once can
@@ -106,6 +109,7 @@ type admission struct {
 	count  func(work, cause)
 
 	mu       sync.Mutex
+	failed   int    // commits in a row
 	seen     strain // all but commit, which is in pace
 	pace     pace
 	lookedAt time.Time // when the disk was measured
@@ -160,6 +164,22 @@ func (a *admission) end(began time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pace.end(now, began, err == nil)
+	if err == nil {
+		a.failed = 0
+	} else if faulty(err) {
+		a.failed++
+	}
+}
+
+// faulty says whether an error of a commit is the store's fault, and not the caller's.
+func faulty(err error) bool {
+	switch grapnel.CodeOf(err) {
+	case grapnel.CodeUnavailable, grapnel.CodeStorageFull:
+		return true
+	case "":
+		return !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrFenced) && !errors.Is(err, context.Canceled)
+	}
+	return false
 }
 
 // commit is the average duration of a commit over the last seconds.

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/core"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Held returns the ids, sorted, of endpoints that get no scheduled attempts now: their circuit is
@@ -65,3 +67,32 @@ func (e *Engine) OwnConsumers(queue string) []grapnel.Consumer {
 // is nearly full, or the store hangs. nil: neither. A slow store and a full quota are no such
 // reasons.
 func (e *Engine) Unable() error { return e.admission.unable() }
+
+// FailedCommits is the number of commits that failed since one succeeded.
+func (e *Engine) FailedCommits() int {
+	e.admission.mu.Lock()
+	defer e.admission.mu.Unlock()
+	return e.admission.failed
+}
+
+// Moves returns an error if the engine's loop takes no turn before ctx ends. An engine that does not
+// run yet takes none.
+func (e *Engine) Moves(ctx context.Context) error {
+	err := e.inputs.ask(ctx, func(*core.Core, time.Time) {})
+	if errors.Is(err, errStopping) {
+		return nil
+	}
+	return err
+}
+
+// Listening returns the enabled endpoints that would get an event, as of the configuration in
+// memory.
+func (e *Engine) Listening(ctx context.Context, ev *grapnel.Event) (all []*grapnel.Endpoint) {
+	conf := e.Snapshot()
+	for _, t := range targets(ctx, conf)(ev, nil) {
+		if ep := conf.Endpoint(store.Of(ev.Tenant), t.Endpoint); ep != nil && ep.Queue == nil && ep.Status == grapnel.EndpointEnabled {
+			all = append(all, ep)
+		}
+	}
+	return all
+}

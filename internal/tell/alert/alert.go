@@ -184,8 +184,8 @@ const (
 	Ease    Transition = "eased"    // its severity has fallen; without a message
 )
 
-// newID derives the id of an alert from its key and the time of its firing.
-func newID(k Key, at time.Time) string {
+// NewID derives the id of an alert from its key and the time of its firing.
+func NewID(k Key, at time.Time) string {
 	return derived(IDPrefix, at, k.Rule, k.Tenant, k.Kind, k.ID, k.Part)
 }
 

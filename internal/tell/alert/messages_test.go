@@ -14,7 +14,7 @@ import (
 // firing is a change that fires an alert.
 func firing(n int, severity string, at time.Time) Change {
 	k := Key{EndpointFailing, "t", "endpoint", fmt.Sprint("ep_", n), ""}
-	return Change{Transition: Fire, Alert: &Alert{ID: newID(k, at), Rule: k.Rule, Tenant: "t", Severity: severity,
+	return Change{Transition: Fire, Alert: &Alert{ID: NewID(k, at), Rule: k.Rule, Tenant: "t", Severity: severity,
 		Subject: Subject{Kind: k.Kind, ID: k.ID}, State: Firing, Title: fmt.Sprint("alert ", n), Since: at}}
 }
 

@@ -201,7 +201,7 @@ func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
 	if s.Subject.Name != "" {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
-	return Change{Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
+	return Change{Transition: Fire, Alert: &Alert{ID: NewID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
 		Severity: severity(rule, is, s), Subject: s.Subject, Part: s.Part, State: Firing, Title: title, Text: cut(s.Text, mostText),
 		Value: s.Value, Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
