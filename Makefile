@@ -246,7 +246,8 @@ chart: ## Check the Helm chart against Kubernetes' schemas and its pod security 
 # What it needs beside Go: root, namespaces, and the programs that it names. It installs what it can.
 dist-check: ## Install what a release consists of in every way of docs/deploy.md, down to the first delivered event
 	@[ "$$(id -u)" = 0 ] || { echo "dist-check needs root: it makes networks and mounts for containers" >&2; exit 1; }
-	@missing=; for need in buildah:buildah ip:iproute2 unshare:util-linux haproxy:haproxy openssl:openssl systemd-analyze:systemd dpkg-deb:dpkg; do \
+	@missing=; for need in buildah:buildah ip:iproute2 unshare:util-linux haproxy:haproxy openssl:openssl systemd-analyze:systemd dpkg-deb:dpkg \
+		mmdebstrap:mmdebstrap systemd-nspawn:systemd-container; do \
 		PATH="$$PATH:/usr/sbin" command -v $${need%:*} >/dev/null 2>&1 || missing="$$missing $${need#*:}"; done; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	python3 -c 'import yaml, ensurepip' 2>/dev/null || missing="$$missing python3-yaml python3-venv"; \
@@ -255,6 +256,7 @@ dist-check: ## Install what a release consists of in every way of docs/deploy.md
 	$(MAKE) --no-print-directory dist-twice ONLY=linux/amd64
 	$(MAKE) --no-print-directory image chart
 	systemd-analyze security --no-pager --offline=true --threshold=20 deploy/systemd/grapnel.service | tail -n 1
+	e2e/deploy/systemd.sh dist/grapnel_*_linux_amd64.deb bin/debian
 	$(GO) test -tags dist -vet=off -count=1 -v ./e2e/deploy
 
 clean: ## Remove what was built; data stay

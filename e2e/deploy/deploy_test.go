@@ -70,7 +70,9 @@ func newMachine(t *testing.T) machine {
 // try runs commands and returns their output.
 func (m machine) try(t *testing.T, commands string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-ec", commands)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(limit, "bash", "-ec", commands)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = m.dir, m.env, time.Second
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState != nil && cmd.ProcessState.Success() {
@@ -104,16 +106,26 @@ func (m machine) until(t *testing.T, commands, text string) {
 	}
 }
 
+const (
+	three = "docker compose -f compose.postgres.yaml "
+	other = three + "exec grapnel-2 grapnel --server http://proxy:8420 "
+)
+
+// ends waits for the end of the server in the background.
 const ends = "kill $(cat pid); while kill -0 $(cat pid) 2>/dev/null; do sleep 0.1; done\n"
 
-// lives are how the ways of the page restart and end what they started, and where their receiver
-// is for them. A way that is not here is one that the page names as not run.
-var lives = map[string]struct{ restart, end, receiver string }{
-	"archive":              {ends + "./grapnel serve & echo $! >pid", ends, "127.0.0.1"},
-	"deb":                  {"sudo systemctl restart grapnel", "sudo systemctl stop grapnel", "127.0.0.1"},
-	"image":                {"docker restart grapnel", "docker rm -f grapnel", "10.213.0.1"},
-	"compose":              {"docker compose restart grapnel", "docker compose down", "10.213.0.1"},
-	"compose, three nodes": {"docker compose -f compose.postgres.yaml restart grapnel-1 grapnel-2 grapnel-3", "docker compose -f compose.postgres.yaml down", "10.213.0.1"},
+// lives are how the ways of the page restart and end what they started, where their receiver is for
+// them, and what else has to succeed. A way that is not here is one that the page names as not run.
+var lives = map[string]struct{ restart, end, receiver, then string }{
+	"archive": {ends + "./grapnel serve & echo $! >pid", ends, "127.0.0.1", ""},
+	"deb":     {"sudo systemctl restart grapnel", "sudo systemctl stop grapnel", "127.0.0.1", ""},
+	"image":   {"docker restart grapnel", "docker rm -f grapnel", "10.213.0.1", "docker exec grapnel grapnel version"},
+	"compose": {"docker compose restart grapnel", "docker compose down", "10.213.0.1",
+		"docker compose exec grapnel grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /var/lib/grapnel/copy.db"},
+	// With a node less the others go on, and the proxy asks them.
+	"compose, three nodes": {three + "restart grapnel-1 grapnel-2 grapnel-3", three + "down", "10.213.0.1",
+		three + "stop grapnel-1\n" + other + "send invoice.paid -d '{\"amount\":100}'\n" +
+			"until [ $(" + other + "deliveries list --status delivered -o name | wc -l) = 3 ]; do sleep 0.2; done"},
 }
 
 // TestFirstEvent goes every way of the table in docs/deploy.md.
@@ -190,6 +202,7 @@ func TestFirstEvent(t *testing.T) {
 			m.until(t, list, was)
 			m.run(t, strings.Replace(lines[1], "CALL", call, 1))
 			m.until(t, list+" | wc -l", "2")
+			m.run(t, life.then)
 		})
 	}
 	if gone != len(lives) {

@@ -29,8 +29,9 @@ def containers():
 
 
 def save(all):
-    with open(path("containers.json"), "w") as file:
+    with open(path("containers.new"), "w") as file:
         json.dump(all, file)
+    os.replace(path("containers.new"), path("containers.json"))  # the names are read at any time
 
 
 def dns():
@@ -53,8 +54,9 @@ def dns():
 
 
 def network():
-    if sh("ip", "link", "show", "grp0", check=False, capture_output=True).returncode == 0:
+    if os.path.exists(path("dns.pid")):
         return
+    sh("ip", "link", "del", "grp0", check=False, capture_output=True)  # left by one that was killed
     sh("ip", "link", "add", "grp0", "type", "bridge")
     sh("ip", "addr", "add", HOST + "/24", "dev", "grp0")
     sh("ip", "link", "set", "grp0", "up")
@@ -186,8 +188,9 @@ def remove(name):
     del all[name]
     save(all)
     if not all:
-        os.kill(int(open(path("dns.pid")).read()), signal.SIGTERM)
         sh("ip", "link", "del", "grp0")
+        os.kill(int(open(path("dns.pid")).read()), signal.SIGTERM)
+        os.remove(path("dns.pid"))
 
 
 def execute(name, command):
