@@ -23,6 +23,14 @@ func (c *Client) Keys(ctx context.Context, limit int, cursor string) (*Page[Key]
 	return get[Page[Key]](ctx, c, "/v1/keys", window(limit, cursor))
 }
 
+// MasterKey is the result of a rotation of the master key.
+type MasterKey = wire.MasterKey
+
+// RotateMasterKey wraps all data keys with the first master key of the server's --master-key.
+func (c *Client) RotateMasterKey(ctx context.Context) (*MasterKey, error) {
+	return post[MasterKey](ctx, c, "/v1/master-key/rotate", nil)
+}
+
 // WhoAmI returns the key of this client. Any valid key may ask.
 func (c *Client) WhoAmI(ctx context.Context) (*Key, error) {
 	return get[Key](ctx, c, "/v1/whoami", nil)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +35,25 @@ var keys = resource[client.Key]{
 }
 
 func (s *session) keysCommand() *cobra.Command {
-	return group("keys", "Create, change and delete API keys", keys.commands(s)...)
+	return group("keys", "Create, change and delete API keys; rotate the master key", append(keys.commands(s), s.rotateMasterCommand())...)
+}
+
+func (s *session) rotateMasterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate-master", Short: "Wrap the data keys with the first key of --master-key", Args: takes(cobra.NoArgs),
+		Long: "Wrap all data keys with the first master key of the server's --master-key. Put the new master key before the old one first. " +
+			"Deliveries go on meanwhile, and a rotation that was interrupted is repeated. Once it has succeeded the old key opens older " +
+			"backups only.",
+		Example: "grapnel keys rotate-master",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			return viewOf(r, masterKeyView)(r.RotateMasterKey(ctx))
+		}),
+	}
+}
+
+func masterKeyView(_ reader, k *client.MasterKey) cli.View {
+	text := fmt.Sprintf("The master key %s wraps all data keys (%d, of which %d anew).", k.ID, k.DataKeys, k.Wrapped)
+	return single(k.ID, k.JSON(), cli.Part{Rows: [][]string{{text}}})
 }
 
 func scopesOf(k *client.Key) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/server"
@@ -95,6 +96,7 @@ func (s *session) announce(srv *server.Server) error {
 type serveFlags struct {
 	server.Options
 	config, logFormat, logLevel, bounds string
+	masterKey                           string
 	public                              cli.Address
 	dashboard, statusPage               bool
 	people                              peopleFlags
@@ -112,6 +114,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
 	f.Store = server.DefaultStore
 	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
+	flags.StringVar(&f.masterKey, "master-key", "", "where the master key is that seals the secrets in the database; empty: they are in clear")
+	cli.Form(flags, "file:PATH|env:NAME|credential:NAME|age:PATH|command:PROGRAM", "master-key")
 	flags.StringVar(&f.Name, "name", "", "name of the installation, which its keys and portal links carry; the same at all its nodes")
 	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
@@ -149,7 +153,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
 	cli.FromVariables(flags, settings...)
 	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
-	cli.Secret(flags, "store") // a database's URL has a password in it
+	cli.Secret(flags, "store", "master-key") // a database's URL has a password in it
 	cli.Reloads(flags, reloaded...)
 }
 
@@ -197,6 +201,9 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	}
 	if n := len(o.SessionKey); n > 0 && n < server.MinSessionKeyLen {
 		return server.Options{}, cli.Usagef("GRAPNEL_SESSION_KEY has %d characters; it needs at least %d", n, server.MinSessionKeyLen)
+	}
+	if o.MasterKey, err = seal.ParseSource(f.masterKey); err != nil {
+		return server.Options{}, err
 	}
 	if o.People, err = f.people.options(s, f.dashboard); err != nil {
 		return server.Options{}, err

@@ -112,6 +112,7 @@ func TestPostgresThroughAPooler(t *testing.T) {
 	})
 	o := options("")
 	o.Store, o.AdminKey = pooler.URL("grapnel"), testKey
+	o.MasterKey, _ = masterFile(t, "a")
 	var logged bytes.Buffer
 	o.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if found, err := Migrate(t.Context(), o.Store); err != nil || len(found.Steps) == 0 {

@@ -101,6 +101,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key.Other != "" {
 		s.log.Warn("admin.key has another key than GRAPNEL_ADMIN_KEY; a start without the variable takes it", "file", s.key.Other)
 	}
+	if o.Dev == (Dev{}) && s.life.store.Sealer() == nil {
+		s.log.Warn("secrets are in clear in the database and its backups", "remedy", "--master-key")
+	}
 	if at, ok := s.listener.Addr().(*net.TCPAddr); o.PublicURL == nil && len(o.Proxies) == 0 && ok && !at.IP.IsLoopback() {
 		s.log.Warn("public URL unknown; no portal links, and no signing in with an issuer, except on this machine", "remedy", "--public-url")
 	}

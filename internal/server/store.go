@@ -128,7 +128,7 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 	if place.url != "" {
 		inside := b.Postgres
 		inside.Conns.Patience = cmp.Or(inside.Conns.Patience, min(cmp.Or(o.Lease, DefaultLease)/3, longestPatience))
-		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log})
+		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log, Master: o.MasterKey})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -137,7 +137,7 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 	if err := place.makeDir(); err != nil {
 		return nil, nil, err
 	}
-	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Bounds: b.SQLite, Logger: log})
+	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Bounds: b.SQLite, Logger: log, Master: o.MasterKey})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/base/plain"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/face/oidc"
@@ -71,6 +72,7 @@ type Options struct {
 	AdminKey string
 	// empty: the one in session.key beside the database, which the first start writes
 	SessionKey   string
+	MasterKey    seal.Source // where the master key is that seals secrets; zero: they are stored in clear
 	DrainTimeout time.Duration
 	// addresses that deliveries may reach although they are not public
 	EgressAllow  []netip.Prefix
@@ -202,6 +204,8 @@ type keeper interface {
 	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack,
 	// everything built on the store.
 	Fatal() <-chan error
+	// Sealer seals its rows; nil: they are in clear.
+	Sealer() *seal.Sealer
 }
 
 // sessionKey derives secrets by their use.

@@ -43,6 +43,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
@@ -97,6 +98,8 @@ type Options struct {
 	Told func() // called when an incident has changed; nil: nothing is
 	Gate *Gate  // what all callers share; nil: a new one
 
+	// Sealer has the master key; nil: there is none.
+	Sealer *seal.Sealer
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 

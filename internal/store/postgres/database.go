@@ -3,6 +3,7 @@ package postgres
 import (
 	"sync"
 
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
@@ -14,7 +15,8 @@ type database struct {
 	names    names
 	days     days
 	packer   *codec.Packer
-	callers  bool // leases end by the times that calls pass
+	sealer   *seal.Sealer // nil: nothing is sealed
+	callers  bool         // leases end by the times that calls pass
 	stats    stats
 	able     able
 	highest  highest

@@ -160,6 +160,9 @@ func (s *owner) Leave(ctx context.Context, node string) error {
 // rows; it has another timeline, so its messages fail authentication.
 func (s *owner) Secret(ctx context.Context) (secret string, err error) {
 	err = s.owning.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
+	if err == nil {
+		secret, err = s.openText(ctx, secret)
+	}
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	return fmt.Sprintf("%s/%s/%d", secret, s.at.system, s.at.timeline), readError(ctx, err)

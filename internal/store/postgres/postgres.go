@@ -47,6 +47,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
@@ -65,6 +66,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
+	// Master is where the master key is. The zero value: nothing is sealed.
+	Master seal.Source
 	// Slot returns a number from 0 to n-1, a different one for each writing connection as far as
 	// possible; nil: a random one.
 	Slot func(n int) int
@@ -114,7 +117,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.packer, err = codec.NewPacker()
 	}
 	if err == nil {
-		err = s.prepare(ctx)
+		err = s.prepare(ctx, o.Master)
 	}
 	if err != nil {
 		s.release()
@@ -129,7 +132,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 // prepare makes sure that the database syncs its commits, and migrates it to this program's schema.
-func (s *Store) prepare(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context, master seal.Source) error {
 	var fsync, commit, encoding string
 	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding')").
 		Scan(&fsync, &commit, &encoding)
@@ -144,6 +147,13 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := migrate(ctx, s.chores, migrations); err != nil {
 		return err
 	}
+	has, err := s.DataKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if s.sealer, err = seal.New(ctx, master, has, s); err != nil {
+		return err
+	}
 	key, err := readIDKey(ctx, s.pool)
 	if err != nil {
 		return err
@@ -151,6 +161,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	s.ids = grapnel.NewIDs(key)
 	var clock int64
 	if err := s.pool.QueryRow(ctx, clockSQL).Scan(&clock); err != nil {
+		return err
+	}
+	if err := s.sealTables(ctx); err != nil {
 		return err
 	}
 	failed := s.begin(ctx, dayAt(clock))
@@ -171,6 +184,9 @@ func readIDKey(ctx context.Context, db rows.Queries) (key grapnel.IDKey, err err
 	err = db.QueryRow(ctx, "SELECT secret FROM id_key").Scan(&key)
 	return key, err
 }
+
+// Sealer is nil if nothing is sealed.
+func (s *Store) Sealer() *seal.Sealer { return s.sealer }
 
 // IDs returns what Open has read. All nodes of a database read the same key.
 func (s *Store) IDs() *grapnel.IDs { return s.ids }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
@@ -28,15 +29,15 @@ func (s *reader) Version(ctx context.Context) (version, newest int64, err error)
 
 // changesQuery is one statement, so it sees one snapshot. A version without a row in
 // configuration_change is too old to be listed.
-const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body FROM configuration c
+const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body, o.tenant FROM configuration c
 	LEFT JOIN configuration_change l ON l.version > $1
 	LEFT JOIN LATERAL (
-		SELECT revision, body FROM endpoint WHERE l.kind = 'endpoint' AND id = l.id
-		UNION ALL SELECT revision, body FROM source WHERE l.kind = 'source' AND id = l.id
-		UNION ALL SELECT revision, body FROM policy WHERE l.kind = 'policy' AND id = l.id
-		UNION ALL SELECT revision, body FROM event_type WHERE l.kind = '` + eventTypeKind + `' AND id = l.id
-		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id
-		UNION ALL SELECT 0, body FROM access_record WHERE l.kind = '` + accessKind + `' AND id = l.id) o ON true
+		SELECT revision, body, tenant FROM endpoint WHERE l.kind = 'endpoint' AND id = l.id
+		UNION ALL SELECT revision, body, tenant FROM source WHERE l.kind = 'source' AND id = l.id
+		UNION ALL SELECT revision, body, tenant FROM policy WHERE l.kind = 'policy' AND id = l.id
+		UNION ALL SELECT revision, body, tenant FROM event_type WHERE l.kind = '` + eventTypeKind + `' AND id = l.id
+		UNION ALL SELECT 0, body, tenant FROM api_key WHERE l.kind = 'key' AND id = l.id
+		UNION ALL SELECT 0, body, tenant FROM access_record WHERE l.kind = '` + accessKind + `' AND id = l.id) o ON true
 	ORDER BY l.kind, l.id, l.version`
 
 // The names of prepared statements. Planning changesQuery takes four times as long as running it.
@@ -84,7 +85,7 @@ func (s *reader) changesSince(ctx context.Context, since int64) (d store.ConfigC
 	b.Queue("begin read only")
 	s.pool.queuePrelude(b)
 	b.Queue(set)
-	b.Queue(query, since).Query(func(got pgx.Rows) error { return readChanges(got, &d, versions) })
+	b.Queue(query, since).Query(func(got pgx.Rows) error { return s.readChanges(ctx, got, &d, versions) })
 	b.Queue("commit")
 	if err = conn.SendBatch(ctx, b).Close(); err == nil {
 		err = s.checkVersion(d.Version, were)
@@ -93,12 +94,12 @@ func (s *reader) changesSince(ctx context.Context, since int64) (d store.ConfigC
 }
 
 // readChanges also records the versions that the list contains.
-func readChanges(got pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
+func (s *reader) readChanges(ctx context.Context, got pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
 	var version, revision *int64
-	var kind, id *string
+	var kind, id, tenant *string
 	var body []byte
 	var last [2]string
-	return rows.Answered(got).Try([]any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
+	return rows.Answered(got).Try([]any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body, &tenant}, func() error {
 		if version == nil {
 			return nil
 		}
@@ -107,6 +108,12 @@ func readChanges(got pgx.Rows, d *store.ConfigChanges, told map[int64]bool) erro
 			return nil // changed twice
 		}
 		last = [2]string{*kind, *id}
+		if revision != nil {
+			var err error
+			if body, err = s.sealer.Open(ctx, seal.At{Tenant: *tenant, Kind: *kind, ID: *id}, body); err != nil {
+				return err
+			}
+		}
 		switch *kind {
 		case "endpoint":
 			return edit(&d.Endpoints, *id, revision, body, codec.DecodeEndpoint)
@@ -140,27 +147,33 @@ func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, de
 func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest)
-		c.Endpoints = bodies(ctx, tx, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)
-		c.Sources = bodies(ctx, tx, &err, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource)
-		c.Policies = bodies(ctx, tx, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
-		c.Types = bodies(ctx, tx, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
-		c.Keys = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
-		c.Access = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM access_record ORDER BY id", codec.DecodeAccess)
+		c.Endpoints = bodies(ctx, tx, s.sealer, &err, &endpoints, "revision", codec.DecodeEndpoint)
+		c.Sources = bodies(ctx, tx, s.sealer, &err, &sources, "revision", codec.DecodeSource)
+		c.Policies = bodies(ctx, tx, s.sealer, &err, &policies, "revision", codec.DecodePolicy)
+		c.Types = bodies(ctx, tx, s.sealer, &err, &eventTypes, "revision", codec.DecodeEventType)
+		c.Keys = bodies(ctx, tx, s.sealer, &err, &keys, "0::bigint", codec.DecodeKey)
+		c.Access = bodies(ctx, tx, s.sealer, &err, &accessRecords, "0::bigint", codec.DecodeAccess)
 		return err
 	})
 	return c, err
 }
 
-// bodies reads the objects that a query finds, unless an earlier one has set err.
-func bodies[T any](ctx context.Context, tx pgx.Tx, err *error, query string,
+// bodies reads the objects of a kind, sorted by id, unless an earlier query has set err.
+func bodies[T any](ctx context.Context, tx pgx.Tx, sealer *seal.Sealer, err *error, of *objects, revisions string,
 	decode func(revision int64, body []byte) (T, error)) (all []T) {
 	if *err != nil {
 		return nil
 	}
 	var revision int64
 	var body []byte
-	*err = rows.Ask(ctx, tx, query).Try([]any{&revision, &body}, func() error {
-		one, err := decode(revision, body)
+	var tenant, id string
+	query := "SELECT " + revisions + ", body, tenant, id FROM " + of.table + " ORDER BY id"
+	*err = rows.Ask(ctx, tx, query).Try([]any{&revision, &body, &tenant, &id}, func() error {
+		plain, err := sealer.Open(ctx, seal.At{Tenant: tenant, Kind: of.kind, ID: id}, body)
+		if err != nil {
+			return err
+		}
+		one, err := decode(revision, plain)
 		all = append(all, one)
 		return err
 	})

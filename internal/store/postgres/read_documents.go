@@ -25,7 +25,7 @@ func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, 
 		return store.Document{}, readError(ctx, err)
 	}
 	d.At = codec.Moment(at)
-	return d, nil
+	return store.OpenDocument(ctx, s.sealer, d)
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
@@ -39,8 +39,11 @@ func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.Do
 	list, err := rows.Collect(f.ask(ctx, s.reading), func(row pgx.Row) (store.Document, error) {
 		d, at := store.Document{Kind: q.Kind}, int64(0)
 		err := row.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body)
+		if err != nil {
+			return d, err
+		}
 		d.At = codec.Moment(at)
-		return d, err
+		return store.OpenDocument(ctx, s.sealer, d)
 	})
 	return list, readError(ctx, err)
 }

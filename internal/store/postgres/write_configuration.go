@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
@@ -183,6 +184,9 @@ func putObject[T decide.Configured](ctx context.Context, s *changer, scope store
 		*is.Revision++
 	}
 	body, err := encode(o)
+	if err == nil {
+		body, err = s.sealer.Seal(ctx, seal.At{Tenant: is.Tenant, Kind: of.kind, ID: is.ID}, body)
+	}
 	if err != nil {
 		return store.Put{}, err
 	}

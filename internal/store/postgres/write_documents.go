@@ -29,6 +29,10 @@ func (s *changer) PutDocuments(ctx context.Context, scope store.Scope, writes []
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
+	writes, err := store.SealDocuments(ctx, s.sealer, writes)
+	if err != nil {
+		return store.Put{}, err
+	}
 	sorted := slices.SortedFunc(slices.Values(writes), func(a, b store.DocumentWrite) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})

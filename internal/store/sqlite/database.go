@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -20,6 +21,7 @@ import (
 type database struct {
 	bounds    Bounds
 	packer    *codec.Packer
+	sealer    *seal.Sealer // nil: nothing is sealed
 	data      *dataFile
 	line      line
 	spare     sync.Pool     // of *request that are in no line

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
@@ -37,21 +38,30 @@ func age(r *sqlite3.Conn) (version, newest int64, err error) {
 func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) (err error) {
 		c.Version, c.Newest, err = age(r)
-		c.Endpoints = bodies(r, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)
-		c.Sources = bodies(r, &err, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource)
-		c.Policies = bodies(r, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
-		c.Types = bodies(r, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
-		c.Keys = bodies(r, &err, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
-		c.Access = bodies(r, &err, "SELECT 0, body FROM access_record ORDER BY id", codec.DecodeAccess)
+		c.Endpoints = bodies(ctx, r, s.sealer, &err, endpoints, "revision", codec.DecodeEndpoint)
+		c.Sources = bodies(ctx, r, s.sealer, &err, sources, "revision", codec.DecodeSource)
+		c.Policies = bodies(ctx, r, s.sealer, &err, policies, "revision", codec.DecodePolicy)
+		c.Types = bodies(ctx, r, s.sealer, &err, eventTypes, "revision", codec.DecodeEventType)
+		c.Keys = bodies(ctx, r, s.sealer, &err, keys, "0", codec.DecodeKey)
+		c.Access = bodies(ctx, r, s.sealer, &err, accessRecords, "0", codec.DecodeAccess)
 		return err
 	})
 	return c, err
 }
 
-// bodies reads the objects that a query finds, unless an earlier one has set err.
-func bodies[T any](r *sqlite3.Conn, err *error, query string, decode func(revision int64, body []byte) (T, error)) (all []T) {
-	if *err == nil {
-		all, *err = rows.Each(r.Query(query), func(q *sqlite3.Stmt) (T, error) { return decode(q.Integer(0), q.Bytes(1)) })
+// bodies reads the objects of a kind, sorted by id, unless an earlier query has set err.
+func bodies[T any](ctx context.Context, r *sqlite3.Conn, sealer *seal.Sealer, err *error, kind objectKind, revision string,
+	decode func(revision int64, body []byte) (T, error)) (all []T) {
+	if *err != nil {
+		return nil
 	}
+	of := &objectKinds[kind]
+	all, *err = rows.Each(r.Query("SELECT "+revision+", body, tenant, id FROM "+of.table+" ORDER BY id"), func(q *sqlite3.Stmt) (is T, err error) {
+		body, err := sealer.Open(ctx, seal.At{Tenant: q.String(2), Kind: of.what, ID: q.String(3)}, q.Bytes(1))
+		if err == nil {
+			is, err = decode(q.Integer(0), body)
+		}
+		return is, err
+	})
 	return all
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-func readDocument(q *sqlite3.Stmt, kind string) store.Document {
-	return store.Document{Tenant: q.String(0), Kind: kind, ID: q.String(1), Revision: q.Integer(2), At: codec.Moment(q.Integer(3)),
-		Body: q.Bytes(4)}
+func (s *reader) readDocument(ctx context.Context, q *sqlite3.Stmt, kind string) (store.Document, error) {
+	return store.OpenDocument(ctx, s.sealer, store.Document{Tenant: q.String(0), Kind: kind, ID: q.String(1), Revision: q.Integer(2),
+		At: codec.Moment(q.Integer(3)), Body: q.Bytes(4)})
 }
 
 // Document returns one.
@@ -22,7 +22,7 @@ func (s *reader) Document(ctx context.Context, scope store.Scope, tenant, kind, 
 	}
 	return rows.Reading(ctx, s.readUnflushed, func(r *sqlite3.Conn) (store.Document, error) {
 		q := r.Query(documentQuery).Text(tenant).Text(kind).Text(id)
-		return rows.First(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return readDocument(q, kind), nil })
+		return rows.First(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return s.readDocument(ctx, q, kind) })
 	})
 }
 
@@ -35,7 +35,7 @@ func (s *reader) DocumentList(ctx context.Context, scope store.Scope, q store.Do
 	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Document, error) {
 		sql, values := documentsQuery(q)
 		found := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		return rows.Each(found, func(row *sqlite3.Stmt) (store.Document, error) { return readDocument(row, q.Kind), nil })
+		return rows.Each(found, func(row *sqlite3.Stmt) (store.Document, error) { return s.readDocument(ctx, row, q.Kind) })
 	})
 }
 

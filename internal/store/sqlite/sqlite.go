@@ -56,6 +56,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
@@ -74,6 +75,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
+	// Master is where the master key is. The zero value: nothing is sealed.
+	Master seal.Source
 
 	data string // the file of data, for a copy of the database; "": the one beside it
 }
@@ -135,7 +138,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 			retry:    stoppedTimer(), rest: stoppedTimer(),
 		},
 	}
-	if err := s.open(ctx, path); err != nil {
+	if err := s.open(ctx, path, o.Master); err != nil {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
@@ -143,10 +146,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	go s.moveDedupe(s.writer.tx.dedupe.out, s.writer.tx.dedupe.back)
 	go s.writer.run()
 	go s.checkpoints.run()
+	if err := s.sealTables(ctx); err != nil {
+		return nil, fmt.Errorf("sealing the database %s: %w", named, errors.Join(err, s.Close()))
+	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string) (err error) {
+func (s *Store) open(ctx context.Context, path string, master seal.Source) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -156,10 +162,10 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if s.packer, err = codec.NewPacker(); err != nil {
 		return err
 	}
-	err = s.connect(path)
+	err = s.connect(ctx, path, master)
 	if full(err) && s.writer.headroom.give() == nil {
 		// Even opening needs a little space. No new event is accepted until the ballast can be restored.
-		err = errors.Join(s.disconnect(), s.connect(path))
+		err = errors.Join(s.disconnect(), s.connect(ctx, path, master))
 	}
 	if err != nil {
 		return err
@@ -171,7 +177,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 }
 
 // connect opens all connections.
-func (s *Store) connect(path string) error {
+func (s *Store) connect(ctx context.Context, path string, master seal.Source) error {
 	if err := fits(path); err != nil {
 		return err
 	}
@@ -182,6 +188,15 @@ func (s *Store) connect(path string) error {
 	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, unflushed: &s.unflushed}
 	if err := migrateAt(path, conn); err != nil {
 		return err
+	}
+	if !s.data.copied { // a copy is completed without reading what is sealed
+		has, err := rows.Each(conn.Query(dataKeysQuery), readDataKey)
+		if err != nil {
+			return err
+		}
+		if s.sealer, err = seal.New(ctx, master, has, s); err != nil {
+			return err
+		}
 	}
 	if err := s.writer.tx.prepare(); err != nil {
 		return err
@@ -224,6 +239,9 @@ func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
 		return grapnel.NewIDs(q.Bytes(0)), nil
 	})
 }
+
+// Sealer is nil if nothing is sealed.
+func (s *Store) Sealer() *seal.Sealer { return s.sealer }
 
 // IDs returns the ids read when the store was opened.
 func (s *Store) IDs() *grapnel.IDs { return s.ids }

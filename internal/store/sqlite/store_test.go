@@ -5,9 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
@@ -24,7 +26,7 @@ func TestStore(t *testing.T) {
 	if slow() {
 		histories, readers = 3, 2
 	}
-	conforms(t, histories, Options{Ballast: -1, Bounds: Bounds{Readers: readers, Recent: 3}})
+	conforms(t, storetest.Run, histories, Options{Ballast: -1, Bounds: Bounds{Readers: readers, Recent: 3}})
 }
 
 // TestStoreTiny runs the suite with bounds so small that every case crosses many of them.
@@ -39,9 +41,28 @@ func TestStoreTiny(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			conforms(t, histories, Options{Ballast: -1, Bounds: bounds.Tiny[Bounds](uint64(seed))})
+			conforms(t, storetest.Run, histories, Options{Ballast: -1, Bounds: bounds.Tiny[Bounds](uint64(seed))})
 		})
 	}
+}
+
+// TestStoreSealed runs the suite's random histories on a database that is sealed.
+func TestStoreSealed(t *testing.T) {
+	conforms(t, storetest.Drawn, 3, Options{Ballast: -1, Master: masterKey(t, "a")})
+}
+
+// masterKey is the source of a master key made of a letter.
+func masterKey(t *testing.T, letter string) seal.Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "master.key")
+	if err := os.WriteFile(path, []byte(strings.Repeat(letter, seal.MinLength)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := seal.ParseSource("file:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // wrongLettersQuery compares the table of dead letters with what it is derived from.
@@ -51,7 +72,7 @@ const wrongLettersQuery = `WITH dead AS (SELECT target, seq FROM finished WHERE 
 		(SELECT count(*) FROM (SELECT * FROM dead EXCEPT SELECT target, seq FROM letter))`
 
 // conforms runs the suite on stores with these options.
-func conforms(t *testing.T, histories int, o Options) {
+func conforms(t *testing.T, run func(*testing.T, storetest.Harness), histories int, o Options) {
 	paths := make(map[store.Store]string)
 	start := func(t *testing.T, path string) store.Store {
 		t.Helper()
@@ -68,7 +89,7 @@ func conforms(t *testing.T, histories int, o Options) {
 	if err := start(t, empty).Close(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, storetest.Harness{
+	run(t, storetest.Harness{
 		Histories: histories,
 		Open:      func(t *testing.T) store.Store { return start(t, snapshot(t, empty)) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {

@@ -16,6 +16,10 @@ func (s *changer) PutDocuments(ctx context.Context, scope store.Scope, writes []
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
+	writes, err := store.SealDocuments(ctx, s.sealer, writes)
+	if err != nil {
+		return store.Put{}, err
+	}
 	if with.Once == nil && with.Operational == nil {
 		o := &documenting{writes: writes, audit: with.Audit}
 		err := s.write(ctx, o)

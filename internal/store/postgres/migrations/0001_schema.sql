@@ -1,7 +1,7 @@
 -- creates: target kind event event_name lane pending lease finished attempt redelivery mark tally
 -- creates: ledger total total_type replay replay_progress replay_item configuration
 -- creates: configuration_change endpoint policy source event_type api_key access_record standing
--- creates: audit document answer known aside shard node peer id_key
+-- creates: audit document answer known aside shard node peer id_key data_key
 -- The tables of a database that several nodes share.
 --
 -- Times are microseconds since 1970. Texts compare byte by byte. seq is a row id: of an event, or of
@@ -420,3 +420,11 @@ INSERT INTO peer (secret) VALUES (gen_random_uuid()::text || gen_random_uuid()::
 -- One row: the key with which row ids are encrypted in the ids of deliveries.
 CREATE TABLE id_key (secret bytea NOT NULL);
 INSERT INTO id_key (secret) VALUES (decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'));
+
+-- The data keys of a sealed database, each wrapped by a master key. Deleting a tenant's row destroys
+-- what it has sealed. The operator's own rows have the key of the empty tenant.
+CREATE TABLE data_key (
+    tenant  text PRIMARY KEY,
+    master  text  NOT NULL, -- id of the master key
+    wrapped bytea NOT NULL
+);

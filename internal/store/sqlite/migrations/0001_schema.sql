@@ -2,7 +2,7 @@
 -- creates: target_outcome attempt ending redelivery mark letter tally ledger total_hour total_day
 -- creates: total_type replay replay_progress replay_item configuration endpoint policy source
 -- creates: event_type api_key access_record standing audit document answer known known_key
--- creates: known_moved aside journal hole id_key
+-- creates: known_moved aside journal hole id_key data_key
 -- The tables of an embedded database.
 --
 -- Times are microseconds since 1970, hours and days count from 1970 too. Words of a fixed set
@@ -396,3 +396,11 @@ CREATE TABLE hole (at INTEGER PRIMARY KEY, until INTEGER NOT NULL);
 -- One row: the key with which row ids are encrypted in the ids of deliveries.
 CREATE TABLE id_key (secret BLOB NOT NULL);
 INSERT INTO id_key VALUES (randomblob(32));
+
+-- The data keys of a sealed database, each wrapped by a master key. Deleting a tenant's row destroys
+-- what it has sealed. The operator's own rows have the key of the empty tenant.
+CREATE TABLE data_key (
+    tenant  TEXT PRIMARY KEY,
+    master  TEXT NOT NULL, -- id of the master key
+    wrapped BLOB NOT NULL
+);

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 81554f76aa1b551ff607bcb20304802968dd72f344f4413df2d8975d84050f96."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 1c7e408d4dddb74ebed03e5c6b929d26b86e72904f0663ad0fbe0f2fcab99d85."""
 
 from __future__ import annotations
 
@@ -1596,6 +1596,15 @@ class ListTenantsQuery(TypedDict):
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
     "next of the previous page"
+
+
+class MasterKey(TypedDict):
+    data_keys: int
+    "how many there are: one for each tenant, and the operator's"
+    id: str
+    "of the master key that now wraps all data keys. It says nothing about the key"
+    wrapped: int
+    "how many of them this call has wrapped anew"
 
 
 Meaning = TypedDict("Meaning", {

@@ -1,0 +1,106 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Source is where master keys are: one in each line. The first one wraps data keys, and all unwrap
+// them. So a new key becomes the first line, and the old one stays below it until a rotation is
+// done. The zero value is no source.
+type Source struct{ kind, of string }
+
+// MinLength is how many characters a master key has at least.
+const MinLength = 32
+
+// ParseSource reads file:PATH, env:NAME, credential:NAME, age:PATH or command:PROGRAM ARGUMENTS. The
+// program is started without a shell. Errors do not repeat the text: it may be the key, by mistake.
+func ParseSource(text string) (Source, error) {
+	if text == "" {
+		return Source{}, nil
+	}
+	kind, of, _ := strings.Cut(text, ":")
+	of = strings.TrimSpace(of)
+	switch kind {
+	case "file", "env", "credential", "age", "command":
+		if of != "" {
+			return Source{kind, of}, nil
+		}
+	}
+	return Source{}, grapnel.Errorf(grapnel.CodeInvalid,
+		"--master-key takes file:PATH, env:NAME, credential:NAME, age:PATH or command:PROGRAM, where the master key is, and not the key itself")
+}
+
+// readWithin bounds reading a source: a command may hang.
+const readWithin = 30 * time.Second
+
+// read reads the keys as they are now. Its errors show neither keys nor what a command prints.
+func (s Source) read(ctx context.Context) (masters, error) {
+	fail := func(format string, args ...any) (masters, error) {
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--master-key "+s.kind+": "+format, args...)
+	}
+	text, err := s.text(ctx)
+	if err != nil {
+		return fail("reading it failed: %v", err)
+	}
+	var all masters
+	if s.kind == "age" {
+		identities, err := age.ParseIdentities(bytes.NewReader(text))
+		if err != nil {
+			return fail("there is no age identity that can be read")
+		}
+		for _, is := range identities {
+			m, err := ofAge(is)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, m)
+		}
+		return all, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(line) < MinLength {
+			return fail("a line has fewer than %d characters; openssl rand -base64 32 prints a master key", MinLength)
+		}
+		m, err := ofText(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		return fail("there is no key; openssl rand -base64 32 prints one")
+	}
+	return all, nil
+}
+
+func (s Source) text(ctx context.Context) ([]byte, error) {
+	switch s.kind {
+	case "env":
+		return []byte(os.Getenv(s.of)), nil
+	case "credential":
+		return os.ReadFile(filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), s.of))
+	case "command":
+		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		defer cancel()
+		words := strings.Fields(s.of)
+		c := exec.CommandContext(ctx, words[0], words[1:]...)
+		c.Stderr = io.Discard
+		return c.Output()
+	}
+	return os.ReadFile(s.of)
+}

@@ -1,0 +1,123 @@
+//go:build prove
+
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// TestNoTableHasASecretInClear looks into the files of a PostgreSQL cluster, its log included.
+// Without a master key the same search finds every canary. Two nodes with one master key understand
+// each other, also about a tenant that only one of them has sealed for.
+func TestNoTableHasASecretInClear(t *testing.T) {
+	t.Chdir(t.TempDir()) // admin keys are written here
+	all := slices.Sorted(maps.Keys(canaries()))
+	master, path := masterFile(t, "a")
+	for _, sealed := range []bool{false, true} {
+		db := pgtest.For(t, pgtest.Options{})
+		url, err := db.Create(t.Context(), "sealed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options("")
+		o.Store, o.AdminKey, o.SessionKey, o.Lease = url, testKey, "a session key that two nodes share, and more", 3*time.Second
+		look := func(when string, want []string) {
+			t.Helper()
+			if err := db.Exec(t.Context(), "CHECKPOINT"); err != nil {
+				t.Fatal(err)
+			}
+			dir, err := db.Ask(t.Context(), "SELECT current_setting('data_directory')")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, files := seen(t, dir); !slices.Equal(got, want) || files < 100 {
+				t.Errorf("%s: in %d files these are in clear: %q; want %q", when, files, got, want)
+			}
+		}
+		if sealed {
+			o.MasterKey = master
+		}
+		s := start(t, o)
+		plant(t, s.client(t, testKey), "acme")
+		if !sealed {
+			look("without a master key", all)
+			continue
+		}
+		other := start(t, o)
+		plant(t, other.client(t, testKey), "other")
+		poll(t, "both nodes have all endpoints", func() bool {
+			for _, node := range []running{s, other} {
+				page, err := node.client(t, testKey).Endpoints(t.Context(), client.EndpointFilter{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(page.Data) != 2 {
+					return false
+				}
+			}
+			return true
+		})
+		look("sealed", nil)
+		lines(t, path, "b", "a")
+		if k, err := other.client(t, testKey).RotateMasterKey(t.Context()); err != nil || k.Wrapped != 3 {
+			t.Errorf("%+v, %v", k, err)
+		}
+		plant(t, s.client(t, testKey), "late")
+		for _, node := range []running{s, other} {
+			if err := node.stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.MasterKey = seal.Source{}
+		if _, err := Open(t.Context(), o); err == nil {
+			t.Error("a start without the master key was not refused")
+		}
+		o.MasterKey = master
+		lines(t, path, "b")
+		start(t, o)
+	}
+}
+
+// TestADatabaseInClearIsSealed: no row is left in clear, and the server goes on.
+func TestADatabaseInClearIsSealed(t *testing.T) {
+	t.Chdir(t.TempDir()) // admin keys are written here
+	o := options("")
+	o.Store, o.AdminKey = databases(t, "clear").URL("clear"), testKey
+	s := start(t, o)
+	plant(t, s.client(t, testKey), "acme")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	o.MasterKey, _ = masterFile(t, "a")
+	s = start(t, o)
+	conn, err := pgx.Connect(t.Context(), o.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, table := range []string{"endpoint", "source", "document", "api_key", "access_record", "policy", "event_type"} {
+		var clear, all int
+		query := "SELECT count(*) FILTER (WHERE substr(body, 1, 1) <> '\\xe5'), count(*) FROM " + table
+		if err := conn.QueryRow(t.Context(), query).Scan(&clear, &all); err != nil || clear > 0 {
+			t.Errorf("%d of %d rows of %s are in clear, %v", clear, all, table, err)
+		}
+	}
+	var secret string
+	if err := conn.QueryRow(t.Context(), "SELECT secret FROM peer").Scan(&secret); err != nil || !strings.HasPrefix(secret, "sealed:") {
+		t.Errorf("the nodes' secret is in clear, %v", err)
+	}
+	if _, err := s.client(t, testKey).Publish(t.Context(), client.NewEvent{Tenant: "acme", Type: "a.b", Data: []byte(`{}`)}); err != nil {
+		t.Error(err)
+	}
+}
