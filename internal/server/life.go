@@ -208,7 +208,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Settings:    func() []wire.Setting { return s.changed.Load().Settings },
 		Name:        o.Name,
 		Passes:      passes,
-		Sealer:      l.store.Sealer(),
+		MasterKey:   l.store.Sealer(),
 	})
 }
 

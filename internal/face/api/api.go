@@ -53,6 +53,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
+// MasterKey is what the API needs of a *seal.Sealer.
+type MasterKey interface {
+	Rotate(ctx context.Context) (seal.Rotated, error)
+}
+
 // Options say what the API stands on. Those before Bounds are needed; every other zero value has a
 // meaning.
 type Options struct {
@@ -65,6 +70,7 @@ type Options struct {
 	Promises    func() promise.Report // how the server keeps its promises
 	Status      http.Handler          // the public status page in all its forms; nil: there is none
 	Passes      *pass.Sealer          // reads and makes passes
+	MasterKey   MasterKey             // wraps data keys
 
 	Bounds       Bounds                        // inside this room; zero: their defaults
 	Transform    transform.Bounds              // of endpoints' bodies, as the attempts have them; zero: the defaults
@@ -98,8 +104,6 @@ type Options struct {
 	Told func() // called when an incident has changed; nil: nothing is
 	Gate *Gate  // what all callers share; nil: a new one
 
-	// Sealer has the master key; nil: there is none.
-	Sealer *seal.Sealer
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 

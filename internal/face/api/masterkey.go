@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -22,12 +23,15 @@ func rotateMasterKey(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
 		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant rotates the master key.")
 	}
-	done, err := a.Sealer.Rotate(c.Context())
-	if err == nil {
-		err = a.History.Note(c.Context(), *c.entryOf(grapnel.VerbRotate, "", "master-key", "to "+done.Master))
-	}
+	is, err := a.MasterKey.Rotate(c.Context())
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, wire.MasterKey{ID: done.Master, DataKeys: done.Keys, Wrapped: done.Wrapped}), nil
+	reply := func(store.Put) answer {
+		return jsonAnswer(http.StatusOK, wire.MasterKey{ID: is.Master, DataKeys: is.Keys, Wrapped: is.Wrapped})
+	}
+	// No document is written: the rotation is repeatable by itself, and this commits its entry and answer.
+	done, err := a.Documents.PutDocuments(c.Context(), c.scope, nil,
+		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRotate, "", "master-key", "to "+is.Master)})
+	return answered(done, done.Answer, err, reply)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/send/catalogue"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -584,7 +585,8 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
-		Passes: pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Access(grapnel.SeriesID("")).Series }, rand2.Reader),
+		Passes:    pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Access(grapnel.SeriesID("")).Series }, rand2.Reader),
+		MasterKey: rewrapped{},
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
@@ -780,4 +782,11 @@ func (w *world) newest(t testing.TB) *grapnel.Delivery {
 		t.Fatalf("there are %d deliveries: %v", len(all), err)
 	}
 	return &all[0]
+}
+
+// rewrapped is a master key that is rotated already.
+type rewrapped struct{}
+
+func (rewrapped) Rotate(context.Context) (seal.Rotated, error) {
+	return seal.Rotated{Master: "m", Keys: 2}, nil
 }
