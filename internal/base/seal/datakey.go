@@ -6,7 +6,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// At is the place that sealed bytes are bound to.
+// At is the place that sealed bytes are bound to. A store never changes a kind: what it has sealed
+// would not open any more.
 type At struct{ Tenant, Kind, ID string }
 
 func (a At) bytes() (b []byte) {

@@ -236,6 +236,10 @@ func TestSources(t *testing.T) {
 		}
 	}
 
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	if _, err := New(t.Context(), source(t, "credential:master"), nil, of); grapnel.CodeOf(err) != grapnel.CodeInvalid {
+		t.Error(err)
+	}
 	write(t, filepath.Join(dir, "short"), "tooshort-tooshort-tooshort\n")
 	write(t, filepath.Join(dir, "none"), "# nothing\n")
 	for _, bad := range []string{"file:" + dir + "/away", "env:GRAPNEL_TEST_AWAY", "credential:away", "command:false", "command:echo tooshort",

@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -93,7 +94,11 @@ func (s Source) text(ctx context.Context) ([]byte, error) {
 	case "env":
 		return []byte(os.Getenv(s.of)), nil
 	case "credential":
-		return os.ReadFile(filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), s.of))
+		dir := os.Getenv("CREDENTIALS_DIRECTORY")
+		if dir == "" {
+			return nil, errors.New("systemd has given this process no credentials")
+		}
+		return os.ReadFile(filepath.Join(dir, s.of))
 	case "command":
 		ctx, cancel := context.WithTimeout(ctx, readWithin)
 		defer cancel()
