@@ -55,6 +55,7 @@ func TestReadinessFollowsTheStore(t *testing.T) {
 	var logged bytes.Buffer
 	o := options(t.TempDir())
 	o.Log = slog.New(slog.NewJSONHandler(&logged, nil))
+	o.MasterKey, _ = masterFile(t, "a") // without it the log has a warning of its own
 	opened, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
