@@ -132,6 +132,9 @@ type Attempt struct {
 	PolicyRevision  int64     // of the endpoint whose policy applied
 }
 
+// Last summarizes the attempt for lists.
+func (a *Attempt) Last() Last { return Last{a.StatusCode, a.Class, a.Duration} }
+
 // Derived are the headers that an attempt does not store: they follow from the delivery and the
 // other fields.
 func Derived() []string {

@@ -18,7 +18,7 @@ import (
 
 // TestDocumentedCommands: every command line in the pages is one that the program takes. In a block
 // it is whole, so its flags have to parse and its arguments have to be as many as the command
-// wants; in a sentence it may be only the beginning.
+// wants; in a sentence it may be only the beginning. And every command is in the table of cli.md.
 func TestDocumentedCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -63,6 +63,16 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if seen < 150 {
 		t.Errorf("only %d commands are in the pages", seen)
+	}
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	for _, c := range (&session{World: &cli.World{Program: "grapnel"}}).rootCommand().Commands() {
+		if !c.Hidden && c.Name() != "help" && !regexp.MustCompile("`(grapnel )?"+c.Name()+"[ `]").MatchString(table) {
+			t.Errorf("the table in docs/cli.md has no command %s", c.Name())
+		}
 	}
 }
 

@@ -69,6 +69,14 @@ func TestTheKitsKnowTheSchemes(t *testing.T) {
 		c.Want.ID, c.Want.IDSigned, c.Want.TypeInKey, c.Want.Span = len(r.IDs.Event) > 0, !s.Unsigned, r.PerType, s.RetriesFor.Milliseconds()
 		all = append(all, c)
 	}
+	for file, row := range map[string]string{"typescript/src/receive/schemes.ts": "\n  %s: {", "python/src/grapnel/receive/schemes.py": "\n    %q: Scheme("} {
+		text, err := os.ReadFile("../../../sdk/" + file)
+		for _, c := range all {
+			if !strings.Contains(string(text), fmt.Sprintf(row, c.Name)) {
+				t.Errorf("sdk/%s has no row %q (%v)", file, c.Name, err)
+			}
+		}
+	}
 	written(t, schemesFile, "What a kit has to know of each scheme. Written by a test of internal/inbound/ingress from the table of the server.", all)
 }
 

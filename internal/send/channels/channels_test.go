@@ -252,6 +252,9 @@ func TestHostileText(t *testing.T) {
 			if strings.ContainsAny(fields["subject"].(string), "\r\n") {
 				t.Error("smtp: the subject has several lines")
 			}
+		case "bark", "generic", "googlechat", "gotify", "matrix", "ntfy", "opsgenie", "pagerduty", "pushover", "teams": // plain text
+		default:
+			t.Errorf("%s: say here what its markup could do, or that it has none", s.Name)
 		}
 	}
 }
@@ -324,6 +327,9 @@ func TestTheDocumentedServices(t *testing.T) {
 	for _, s := range Services() {
 		if row := fmt.Sprintf("| %s | `%s` | %s |\n", s.Title, s.Form, s.Arrives); !strings.Contains(string(page), row) {
 			t.Errorf("docs/channels.md lacks: %s", row)
+		}
+		if row := fmt.Sprintf("| %s | `https://", s.Title); s.Pasted != "" && !strings.Contains(string(page), row) {
+			t.Errorf("docs/channels.md does not say that the URL of %s can be pasted", s.Title)
 		}
 	}
 }

@@ -32,8 +32,7 @@ func (d *delivery) last() grapnel.Last {
 	if len(d.tries) == 0 {
 		return grapnel.Last{}
 	}
-	a := &d.tries[len(d.tries)-1]
-	return grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
+	return d.tries[len(d.tries)-1].Last()
 }
 
 // Event takes an empty tenant as any that the scope allows.

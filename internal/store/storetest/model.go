@@ -14,7 +14,7 @@ func (r *row) shown() grapnel.Delivery {
 	d := r.Delivery
 	d.NextAttemptAt = d.Waiting.Due
 	for _, a := range d.Attempts {
-		d.Last = grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
+		d.Last = a.Last()
 	}
 	return d
 }
