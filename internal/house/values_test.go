@@ -27,7 +27,7 @@ var lists = []struct {
 	{"effect", "internal/send/core/input.go", "internal/proof/sim/life.go", ""},
 	// The random histories of the stores: what they never set, no store is asked to keep. The others
 	// have cases of their own in the suite.
-	{"Change", "internal/store/store.go", "internal/store/storetest/machineactions.go", "Identity Answer Epoch"},
+	{"Change", "internal/store/store.go", "internal/store/storetest/machineactions.go:records", "Identity Answer Epoch"},
 }
 
 // TestEveryValueIsNamed: a new value of a type is at every place that lists them.

@@ -630,3 +630,21 @@ func checkProblem(t *testing.T, r reply, b bad) {
 		t.Error("there is no Allow")
 	}
 }
+
+// TestEveryFormRefuses: no form takes every text, which a pattern that is wrong or not anchored
+// does. What a form leaves to the handler (Later) has rows above.
+func TestEveryFormRefuses(t *testing.T) {
+	for name, f := range forms {
+		if f.Later {
+			continue
+		}
+		for _, text := range []string{"\x00", "a\x00b", f.Example + "\x00", f.Example + "\n\x00"} {
+			if f.Fits(text) {
+				t.Errorf("the form %q takes %q", name, text)
+			}
+		}
+		if f.Example != "" && !f.Fits(f.Example) {
+			t.Errorf("the form %q refuses its example %q", name, f.Example)
+		}
+	}
+}

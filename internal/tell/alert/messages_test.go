@@ -3,7 +3,10 @@ package alert
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -325,6 +328,25 @@ func TestTheWordsOfAMessage(t *testing.T) {
 			if m := is.Alone(now); m.Data.Text != want {
 				t.Errorf("%s after %s: %q, want %q", c.how, after, m.Data.Text, want)
 			}
+		}
+	}
+}
+
+// TestEveryRuleIsDocumented: the page for people has a row for each rule, with its severity and
+// whom it concerns.
+func TestEveryRuleIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/trouble.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range Rules() {
+		concerns := map[bool]string{true: "tenants"}[r.Tenants]
+		if r.Operator {
+			concerns = strings.TrimPrefix(concerns+", operator", ", ")
+		}
+		row := "(?m)^\\| `" + r.Name + "` \\| .* \\| " + r.Severity + " \\| " + concerns + " \\|$"
+		if !regexp.MustCompile(row).Match(page) {
+			t.Errorf("docs/trouble.md has no row of %s, %s, %s", r.Name, r.Severity, concerns)
 		}
 	}
 }
