@@ -77,6 +77,15 @@ func Many[N ~int | ~int64](n N, one, more string) string {
 	return Count(n) + " " + more
 }
 
+// AtLeast is a number with its noun at the beginning of a sentence; more says that it is a lower
+// bound.
+func AtLeast[N ~int | ~int64](n N, more bool, one, many string) string {
+	if more {
+		return "At least " + Many(n, one, many)
+	}
+	return Many(n, one, many)
+}
+
 // Percent is part of whole, with one digit; 0 only if it is none, 100 only if it is all.
 func Percent(part, whole int64) string {
 	if whole == 0 {

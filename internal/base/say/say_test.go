@@ -17,6 +17,7 @@ func TestAPartIsNeverNoneOrAll(t *testing.T) {
 func TestForms(t *testing.T) {
 	for _, c := range [][2]string{
 		{Count(-1234567), "-1\u202f234\u202f567"}, {Capped(10_000, true), "10\u202f000+"}, {Capped(999, false), "999"},
+		{AtLeast(2, true, "key is", "keys are"), "At least 2 keys are"}, {AtLeast(1, false, "key is", "keys are"), "1 key is"},
 		{Many(1, "delivery", "deliveries"), "1 delivery"}, {Many(0, "delivery", "deliveries"), "0 deliveries"},
 		{Times(0), "0 times"}, {Times(1), "once"}, {Times(2), "twice"}, {Times(8), "8 times"},
 		{Bytes(1), "1 byte"}, {Bytes(512), "512 bytes"}, {Bytes(1024), "1 KiB"}, {Bytes(1536), "1.5 KiB"},

@@ -258,10 +258,7 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 			first = d.DaysLeft
 		}
 	}
-	number := say.Many(n, "delivery has", "deliveries have")
-	if counted.Next != "" || m.Newest != "" { // a search that goes on need not find more
-		number = "At least " + number
-	}
+	number := say.AtLeast(n, counted.Next != "" || m.Newest != "", "delivery has", "deliveries have") // a search that goes on need not find more
 	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + say.Many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
 	if exact != nil {
 		m.Verdict.Pieces = []piece{{words.DeadLetters(exact), toneBad}}

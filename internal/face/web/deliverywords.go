@@ -31,13 +31,8 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 		out.Pieces = append(out.Pieces, piece{" " + sentence(reason), ""})
 	}
 	if n := len(m.Behind); n > 0 {
-		number, wait := say.Many(n, "later event", "later events"), "wait"
-		if m.More {
-			number = "At least " + number
-		} else if n == 1 {
-			wait = "waits"
-		}
-		out.Next += fmt.Sprintf(" %s of key %s %s behind this one, in order. Other keys are not affected.", number, d.Key, wait)
+		out.Next += fmt.Sprintf(" %s of key %s %s behind this one, in order. Other keys are not affected.",
+			say.AtLeast(n, m.More, "later event", "later events"), d.Key, map[bool]string{true: "waits", false: "wait"}[n == 1 && !m.More])
 	}
 	out.Next = strings.TrimSpace(out.Next)
 	if d.PurgeAt != nil && d.DaysLeft != nil && d.Status != grapnel.Delivered {

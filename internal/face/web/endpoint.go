@@ -105,10 +105,7 @@ func endpoint(v *visit) (endpointModel, error) {
 		l := &lanes.Data[i]
 		row := laneRow{
 			Key: l.Key, Href: v.keyHref(e.ID, l.Key), Head: v.deliveryRow(&l.Head, nil),
-			Waiting: say.Count(l.Waiting), Since: v.atOr(l.Since),
-		}
-		if l.WaitingMore {
-			row.Waiting += "+"
+			Waiting: say.Capped(l.Waiting, l.WaitingMore), Since: v.atOr(l.Since),
 		}
 		m.Lanes = append(m.Lanes, row)
 	}

@@ -30,10 +30,7 @@ func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 		r.Where = words.Where(e.URL)
 	}
 	if n := max(e.Health.Held, e.Health.Waiting); n > 0 {
-		r.Waiting = say.Count(n)
-		if e.Health.HeldMore {
-			r.Waiting += "+"
-		}
+		r.Waiting = say.Capped(n, e.Health.HeldMore)
 	}
 	return r
 }

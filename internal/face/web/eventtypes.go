@@ -60,10 +60,7 @@ func eventTypes(v *visit) (typesModel, error) {
 		if n := len(slices.DeleteFunc(slices.Clone(t.Versions), func(is client.TypeVersion) bool { return is.DeprecatedAt.IsZero() })); n > 0 {
 			r.Deprecated = say.Count(n) + " deprecated"
 		}
-		r.Subscribers = say.Count(len(subscribers(t, all.Data)))
-		if all.Next != "" {
-			r.Subscribers += "+"
-		}
+		r.Subscribers = say.Capped(len(subscribers(t, all.Data)), all.Next != "")
 		m.Rows = append(m.Rows, r)
 	}
 	m.pager = v.pager("/event-types", cursor, found.Next)

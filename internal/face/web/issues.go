@@ -78,10 +78,7 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 			open++
 		}
 	}
-	more := "" // other pages may have open ones
-	if found.Next != "" || m.Newest != "" {
-		more = "At least "
-	}
+	more := found.Next != "" || m.Newest != "" // other pages may have open ones
 	switch {
 	case n == 0 && state == issueViews[0].state:
 		m.Verdict.Pieces = []piece{{"No issue is open.", ""}}
@@ -90,9 +87,9 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 		m.Verdict.Pieces = []piece{{"There are no such issues.", ""}}
 		m.Hint = "Choose another view above."
 	case open > 0:
-		m.Verdict.say(more+say.Many(open, "issue is open", "issues are open")+".", toneBad,
+		m.Verdict.say(say.AtLeast(open, more, "issue is open", "issues are open")+".", toneBad,
 			"Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again.")
-	case more != "":
+	case more:
 		m.Verdict.Pieces = []piece{{say.Many(n, "issue", "issues") + " on this page, none open.", ""}}
 	default:
 		m.Verdict.Pieces = []piece{{say.Many(n, "issue", "issues") + ", none open.", ""}}

@@ -50,11 +50,8 @@ func stuckKeys(v *visit) (lanesModel, error) {
 			}
 		}
 		r := stuckRow{Key: l.Key, Href: v.keyHref(at, l.Key), Endpoint: names[at], At: v.ownerLink(at), Why: briefly(whyStuck(&l.Head)),
-			Waiting: say.Count(l.Waiting), Since: v.atOr(l.Since), Pill: lanePill(&l.Head), Then: thenPill(policies[at])}
-		if l.WaitingMore {
-			r.Waiting += "+"
-			more = true
-		}
+			Waiting: say.Capped(l.Waiting, l.WaitingMore), Since: v.atOr(l.Since), Pill: lanePill(&l.Head), Then: thenPill(policies[at])}
+		more = more || l.WaitingMore
 		if isBlocked(&l.Head) {
 			blocked++
 		}
@@ -108,10 +105,7 @@ func (v *visit) stuck(endpoint, cursor string) (found *client.Page[client.Lane],
 
 func (m *lanesModel) answer(blocked, waiting int, more bool) {
 	n := len(m.Rows)
-	number := say.Many(n, "key is", "keys are")
-	if more {
-		number = "At least " + number
-	}
+	number := say.AtLeast(n, more, "key is", "keys are")
 	switch {
 	case n == 0:
 		m.Verdict.say("No key is stuck.", "",

@@ -150,9 +150,8 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 			return err
 		}
 		plan.Partial = plan.Partial || len(o.Replay.Deliveries) < named
-		row.Total, row.Keys, row.Chain, row.Out = say.Count(plan.Total), say.Count(plan.Keys), say.Count(plan.LongestChain), leftOut(&plan.Excluded)
+		row.Total, row.Keys, row.Chain, row.Out = say.Capped(plan.Total, plan.Partial), say.Count(plan.Keys), say.Count(plan.LongestChain), leftOut(&plan.Excluded)
 		if plan.Partial {
-			row.Total += "+"
 			m.countAll(v, query)
 		}
 		if row.Chosen && plan.Total > 0 {
@@ -228,10 +227,7 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 		}
 		return
 	}
-	number := say.Many(total.Total, "delivery", "deliveries")
-	if total.Partial {
-		number = "At least " + number
-	}
+	number := say.AtLeast(total.Total, total.Partial, "delivery", "deliveries")
 	at := ""
 	if replays > 1 {
 		at = fmt.Sprintf(" to %d endpoints", replays)

@@ -132,11 +132,7 @@ func DeadLetters(o *wire.Overview) string {
 	if d.All == 0 && !d.More {
 		return "There are no dead letters."
 	}
-	number := say.Many(d.All, "delivery has", "deliveries have")
-	if d.More {
-		number = "At least " + number
-	}
-	return number + " failed for good at " + say.Many(d.Endpoints, "endpoint", "endpoints") + "."
+	return say.AtLeast(d.All, d.More, "delivery has", "deliveries have") + " failed for good at " + say.Many(d.Endpoints, "endpoint", "endpoints") + "."
 }
 
 // States are the numbers of endpoints by health: "12 healthy, 1 circuit open".
@@ -187,10 +183,7 @@ func Ahead(now time.Time, o *wire.Overview) (w Wave) {
 		return w
 	}
 	from := now.Add(time.Duration(most) * time.Hour).UTC().Format("15:04 UTC")
-	w.Says = say.Many(total, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
-	if o.Pending.More {
-		w.Says = "At least " + w.Says
-	}
+	w.Says = say.AtLeast(total, o.Pending.More, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
 	if total > 0 {
 		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], total, "most of them", "the most"), say.Count(w.Hours[most]), from)
 	}

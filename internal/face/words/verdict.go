@@ -150,10 +150,7 @@ func Held(held int, more bool) string {
 	if more && held >= 1000 {
 		return "More than " + say.Many(held/1000*1000, "delivery waits", "deliveries wait")
 	}
-	if more {
-		return "At least " + say.Many(held, "delivery waits", "deliveries wait")
-	}
-	return say.Many(held, "delivery waits", "deliveries wait")
+	return say.AtLeast(held, more, "delivery waits", "deliveries wait")
 }
 
 // Happened is the trouble of an endpoint, and for how long: "has failed for 8 min".
