@@ -221,7 +221,7 @@ ONEOF = $(if $(ONLY),-e 's|^    goos: .*|    goos: [$(patsubst %/,%,$(dir $(ONLY
 dist: ## Build what a release consists of, in dist; ONLY=linux/amd64: for one platform
 	@$(call tool,$(GORELEASER))
 	@$(call tool,$(CYCLONEDX))
-	@sed $(ONEOF) .goreleaser.yaml >bin/goreleaser.yaml
+	@sed -e '' $(ONEOF) .goreleaser.yaml >bin/goreleaser.yaml
 	$(REMOTE) PATH="$(TOOLS):$$PATH" goreleaser release --config bin/goreleaser.yaml --snapshot --clean --skip=docker
 
 dist-twice: ## Build a release twice, and compare its hashes; ONLY as for dist
