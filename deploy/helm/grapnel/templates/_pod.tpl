@@ -60,6 +60,7 @@ spec:
         - {name: GRAPNEL_KEY_FILE, value: ""}
         - {name: GRAPNEL_ADMIN_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: admin-key}}}
         - {name: GRAPNEL_SESSION_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: session-key}}}
+        - {name: MASTER_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: master-key, optional: true}}}
         {{- end }}
       # A database can take long to migrate.
       startupProbe: {httpGet: {path: /livez, port: http}, periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 450}
