@@ -154,14 +154,15 @@ type Tries [MostTries + 1]int64
 // Numbers of counts by class and by reason code. Stores write them by index, so the lists only grow
 // at their end. Index 0 is of all others.
 const (
-	classCounts  = 18
+	classCounts  = 20
 	reasonCounts = 8
 )
 
 var (
 	countedClasses = [classCounts]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease,
+		policy.ClassProxy, policy.ClassToken}
 	countedReasons = [reasonCounts]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
 		ReasonEndpointGone, ReasonDamaged}
 )

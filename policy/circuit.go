@@ -76,8 +76,10 @@ func (c *Circuit) observeOpen(st *Standing, rules Breaker, s Sighting) Shift {
 	case !s.Probe:
 		return NoShift // an operator tried; the probes keep their own pace
 	}
-	st.Probes++
-	st.Cause = s.Cause
+	if !s.Outcome.Elsewhere() {
+		st.Probes++
+		st.Cause = s.Cause
+	}
 	// The wait counts from the probe's start. Otherwise an endpoint that hung, and recovered during
 	// a probe, would wait for the end of that probe and for the whole pause after it. A quarter of
 	// the pause is always left between two probes.

@@ -87,6 +87,7 @@ func neither() []Outcome {
 	return []Outcome{
 		{Status: 503, Class: ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true},
 		{Class: ClassBlocked}, {Class: ClassProtocol}, {Status: 200, Class: ClassProtocol}, {Class: ClassInternal},
+		{Class: ClassProxy}, {Class: ClassToken}, {Status: 401, Class: ClassToken},
 	}
 }
 

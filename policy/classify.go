@@ -4,7 +4,7 @@ import "slices"
 
 // Decide returns the decision for an outcome. From the strongest rule to the weakest:
 //
-//  1. Our own fault is always Retry. A lease that was acked is Deliver, one that was rejected Fail.
+//  1. A fault beside the endpoint (Elsewhere) is always Retry. A lease that was acked is Deliver, one that was rejected Fail.
 //  2. A status in the success set that came with a whole response is Deliver.
 //  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". Without
 //     an entry, 410 disables, 429 throttles, and 503 with a valid Retry-After throttles.
@@ -15,7 +15,7 @@ import "slices"
 // alone.
 func (p *Policy) Decide(o Outcome) Decision {
 	switch {
-	case o.Class == ClassInternal:
+	case o.Elsewhere():
 		return Retry
 	case o.Class == ClassNone && o.Status == 0:
 		return Deliver
@@ -39,7 +39,7 @@ func (p *Policy) Decide(o Outcome) Decision {
 // complete says whether the status is the receiver's whole answer.
 func (o Outcome) complete() bool {
 	switch o.Class {
-	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassBlocked, ClassInternal:
+	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassBlocked, ClassInternal, ClassProxy, ClassToken:
 		return false
 	default:
 		return true
@@ -116,7 +116,7 @@ func contains(set []string, status int) bool {
 }
 
 // classKeys are the error classes that Classify may name. Classes of a status are named by the
-// status; our own faults are not for the policy to classify.
+// status; faults beside the endpoint are not for the policy to classify.
 func classKeys() []string {
 	return []string{
 		string(ClassBlocked), string(ClassConnect), string(ClassDNS), string(ClassProtocol),

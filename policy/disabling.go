@@ -31,7 +31,7 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 		s.SentencedByAnswer = true
 		return v
 	}
-	if !o.Counts || o.Outcome.Class == ClassInternal || o.Outcome.Class == ClassBlocked {
+	if !o.Counts || o.Outcome.Elsewhere() || o.Outcome.Class == ClassBlocked {
 		return Verdict{}
 	}
 	var v Verdict

@@ -101,6 +101,8 @@ func TestWhatCountsTowardsTheHundred(t *testing.T) {
 		{name: "429 that came as one of the others", o: Outcome{Status: 429, Class: ClassStatus4xx}},
 		{name: "blocked", o: Outcome{Class: ClassBlocked}, ignored: true},
 		{name: "our own fault", o: Outcome{Class: ClassInternal}, ignored: true},
+		{name: "the proxy's", o: Outcome{Class: ClassProxy}, ignored: true},
+		{name: "a token that the endpoint refuses", o: Outcome{Status: 401, Class: ClassToken}, ignored: true},
 		{name: "410 that is retried", o: gone, counts: true},
 		{name: "400", o: Outcome{Status: 400, Class: ClassStatus4xx}, counts: true},
 		{name: "404", o: Outcome{Status: 404, Class: ClassStatus4xx}, counts: true},

@@ -47,6 +47,8 @@ const (
 	ClassStatus429 Class = "status_429"
 	ClassStatus5xx Class = "status_5xx"
 	ClassInternal  Class = "internal" // our own fault: consumes no attempt
+	ClassProxy     Class = "proxy"    // a forward proxy on the way to the endpoint failed
+	ClassToken     Class = "token"    // no usable token of the endpoint's OAuth2 token server
 )
 
 // The classes of a lease. A lease has no status; one that was acked is ClassNone.
@@ -59,7 +61,8 @@ const (
 // Classes lists all classes.
 func Classes() []Class {
 	return []Class{ClassNone, ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassRedirect, ClassBlocked,
-		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal, ClassNack, ClassReject, ClassLease}
+		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal, ClassNack, ClassReject, ClassLease, ClassProxy,
+		ClassToken}
 }
 
 // ClassOf is the class of an answer by its status.

@@ -140,6 +140,23 @@ func TestBlockedAddressIsRetriedBySchedule(t *testing.T) {
 	}
 }
 
+// TestFaultsBesideTheEndpointAreRetriedBySchedule: a proxy and a token server use up attempts, so
+// that a delivery ends some day; no policy takes them for an answer of the endpoint.
+func TestFaultsBesideTheEndpointAreRetriedBySchedule(t *testing.T) {
+	p := inline(t, `{"schedule":{"delays":["0s","1m"]},"jitter":0,"classify":{"4xx":"fail"}}`)
+	for _, o := range []Outcome{{Class: ClassProxy}, {Class: ClassToken}, {Status: 401, Class: ClassToken}} {
+		if step := p.After(Progress{Attempts: 1, Anchor: epoch}, o, epoch); step.Decision != Retry || step.Next != epoch.Add(time.Minute) {
+			t.Errorf("%+v: %+v", o, step)
+		}
+		if step := p.After(Progress{Attempts: 2, Anchor: epoch}, o, epoch); !step.Exhausted {
+			t.Errorf("%+v: the schedule has no end: %+v", o, step)
+		}
+	}
+	if _, err := Parse([]byte(`{"classify":{"proxy":"disable"}}`)); err == nil {
+		t.Error("a policy may classify proxy")
+	}
+}
+
 func TestThrottleHoldsTheEndpoint(t *testing.T) {
 	p := inline(t, `{"schedule":{"delays":["0s","10s","2h"]},"jitter":0}`)
 	asked := func(status int, wait time.Duration) Outcome {

@@ -84,7 +84,8 @@ var codeClasses = map[string]policy.Class{"3xx": policy.ClassRedirect, "5xx": po
 func Classes() []policy.Class {
 	return []policy.Class{policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout, policy.ClassReset,
 		policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNack, policy.ClassReject, policy.ClassLease, policy.ClassNone}
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNack, policy.ClassReject, policy.ClassLease, policy.ClassProxy, policy.ClassToken,
+		policy.ClassNone}
 }
 
 // Reasons are the reasons for which a delivery fails.

@@ -31,6 +31,8 @@ var failures = map[policy.Class]failure{
 	policy.ClassNack:      {noun: "handed back by a consumer"},
 	policy.ClassReject:    {noun: "rejected by a consumer"},
 	policy.ClassLease:     {noun: "lease ended"},
+	policy.ClassProxy:     {"proxy failed", "was not reached: the proxy failed", "has not been reached because the proxy fails"},
+	policy.ClassToken:     {"no token", "was not asked, or refused its token", "has had no token that it accepts"},
 	otherFailures:         {"other failures", "", "has failed in further ways"},
 }
 

@@ -121,7 +121,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		}
 		g.took += (s.Took - g.took) / 8
 		g.failing, g.failed, g.failures, g.refusals, g.accepted = time.Time{}, time.Time{}, 0, 0, true
-	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
+	case s.Decision != policy.Throttle && !s.Outcome.Elsewhere():
 		if g.failures++; g.failing.IsZero() {
 			g.failing = s.Ended
 		}

@@ -147,7 +147,8 @@ var (
 		grapnel.TriggerTest}
 	Classes = Words[policy.Class]{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease,
+		policy.ClassProxy, policy.ClassToken}
 
 	decisions = Words[policy.Decision]{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
 	dedupeBys = Words[grapnel.DedupeBy]{"", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
