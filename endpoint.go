@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Endpoint is a destination of events: an HTTP URL that takes deliveries as POST requests, or a
-// queue, from which consumers pull.
+// Endpoint is a destination of events: an HTTP URL that takes deliveries as requests, or a queue,
+// from which consumers pull.
 type Endpoint struct {
 	ID          string
 	Tenant      string
@@ -30,7 +30,11 @@ type Endpoint struct {
 	RateLimit      *RateLimit
 	MaxConcurrency int
 	Headers        map[string]string
-	Format         Format // empty: it says nothing, see Shape
+	Method         string  // POST, PUT or PATCH; empty: POST
+	OAuth2         *OAuth2 // not nil: requests carry a token
+	TLS            *TLS    // not nil: connections have a client certificate or a private CA
+	Proxy          Secret  // URL of the forward proxy that connections go through; empty: none
+	Format         Format  // empty: it says nothing, see Shape
 	// a jq expression over the standard body that gives the one to send; empty: the preset's, if it
 	// has one
 	Transform      string
@@ -125,6 +129,22 @@ func (ep *Endpoint) DropReason() string {
 		return ""
 	}
 	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"
+}
+
+// OAuth2 is the client of the endpoint at its token server (client credentials, RFC 6749).
+type OAuth2 struct {
+	TokenURL     string
+	ClientID     string
+	ClientSecret Secret
+	Scopes       []string
+	Audience     string // empty: the token server is not told one
+}
+
+// TLS is how connections to the endpoint prove themselves, and whom they trust. Texts are PEM.
+type TLS struct {
+	CA         string // the only authorities that are trusted; empty: those of the system
+	ClientCert string // the client certificate, with its intermediate ones; empty: none
+	ClientKey  Secret
 }
 
 // Quiet says that only the endpoint's own consumers see it: no operational events report it, no

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see
-// package sign. Logs and formatted output redact it.
+// Secret is a text that only this server and one other may know, such as the secret that signs
+// deliveries, whose text form starts with whsec_ (symmetric) or whsk_ (ed25519): see package sign.
+// Logs and formatted output redact it.
 type Secret struct {
 	Text      string
 	CreatedAt time.Time

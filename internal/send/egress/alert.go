@@ -48,6 +48,9 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 		return r.unusable(policy.ClassInternal, "the channel's URL "+err.Error())
 	}
 	r.target = t
+	if err := r.prepareProxies(s, ""); err != nil {
+		return r.unusable(policy.ClassInternal, err.Error())
+	}
 	if m := t.Mail; m != nil {
 		if err := checkMail(m, s.rules.Load().mail); err != nil {
 			return r.unusable(policy.ClassBlocked, "the channel's URL "+err.Error())

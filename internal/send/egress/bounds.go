@@ -15,8 +15,11 @@ type Bounds struct {
 	// a body from this size on is written while the answer is read; a shorter one fits into buffers
 	LongBody int64 `bound:"16KiB" tiny:"16"`
 	// for the writer of a long body to finish, once the answer is complete
-	Patience time.Duration `bound:"50ms" tiny:"10ms"`
-	Sessions int           `bound:"1024"` // TLS sessions remembered
+	Patience  time.Duration `bound:"50ms" tiny:"10ms"`
+	TokenTime time.Duration `bound:"10s"` // for a token server to answer
+	// the least age of a token that a 401 makes stale
+	TokenRest time.Duration `bound:"10s" tiny:"1ms"`
+	Sessions  int           `bound:"1024"` // TLS sessions remembered
 	// bytes of an answer that are read ahead; a longer answer is never a simple one
 	Ahead int `bound:"4096" least:"16"`
 

@@ -98,7 +98,7 @@ func (s *Sender) dial(ctx context.Context, r *route, a *attempt) (*conn, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	raw, err := s.connect(ctx, r.address, a)
+	raw, err := s.connect(ctx, r.via, r.address, a)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (s *Sender) dial(ctx context.Context, r *route, a *attempt) (*conn, error) 
 	return s.track(secure, raw, peerOf(raw, secure.ConnectionState().PeerCertificates))
 }
 
-// connect resolves and connects.
-func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn, error) {
+// connect resolves and connects, through the proxies if there are any.
+func (s *Sender) connect(ctx context.Context, via []*proxy, addr string, a *attempt) (net.Conn, error) {
 	if s.opts.Dial != nil {
 		a.enter(stageConnect)
 		start := s.opts.Now()
@@ -130,21 +130,16 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 		}
 		return raw, nil
 	}
-	host, portText, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, errBlocked
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		return nil, errBlocked
-	}
-	addrs, err := s.addresses(ctx, host, uint16(port), a)
+	addrs, err := s.addresses(ctx, addr, s.guardOf(a), a)
 	if err != nil {
 		return nil, err
 	}
 	a.enter(stageConnect)
 	start := s.opts.Now()
 	defer func() { a.connect = s.opts.Now().Sub(start) }()
+	if len(via) > 0 {
+		return s.through(ctx, via, addrs, a)
+	}
 	return s.connectAny(ctx, addrs, s.guardOf(a), a.deadline)
 }
 
@@ -156,19 +151,28 @@ func (s *Sender) guardOf(a *attempt) *guard {
 	return s.rules.Load().guard
 }
 
-// addresses returns the addresses of a host that may be dialled. Forbidden ones are dropped; if
-// none is left the error is errBlocked.
-func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *attempt) ([]netip.AddrPort, error) {
+// addresses returns the addresses of a host and port that may be dialled. Forbidden ones are
+// dropped; if none is left the error is errBlocked.
+func (s *Sender) addresses(ctx context.Context, addr string, g *guard, a *attempt) ([]netip.AddrPort, error) {
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, errBlocked
+	}
+	number, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, errBlocked
+	}
+	port := uint16(number)
 	if literal, err := netip.ParseAddr(host); err == nil {
 		target := netip.AddrPortFrom(literal, port)
-		return []netip.AddrPort{target}, s.guardOf(a).check(target)
+		return []netip.AddrPort{target}, g.check(target)
 	}
 	a.enter(stageDNS)
 	start := s.opts.Now()
 	ctx, cancel := context.WithTimeout(ctx, lookupBudget)
 	defer cancel()
 	answers, err := s.opts.Resolver.LookupNetIP(ctx, "ip", host)
-	a.dns = s.opts.Now().Sub(start)
+	a.dns += s.opts.Now().Sub(start)
 	if err != nil {
 		return nil, lookupError(ctx, err)
 	}
@@ -176,7 +180,7 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	for _, answer := range answers {
 		// The resolver gives IPv4 addresses in their IPv6-mapped form too.
 		target := netip.AddrPortFrom(answer.Unmap(), port)
-		if s.guardOf(a).check(target) == nil && !slices.Contains(targets, target) && len(targets) < s.bounds.Addresses {
+		if g.check(target) == nil && !slices.Contains(targets, target) && len(targets) < s.bounds.Addresses {
 			targets = append(targets, target)
 		}
 	}

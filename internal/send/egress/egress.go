@@ -19,6 +19,10 @@
 //     address, no name server.
 //   - Failures are classified here and nowhere else.
 //
+// A receiver may be reached through forward proxies (proxy.go), ask for a client certificate
+// (identity.go) or for a token of its token server (token.go). Each of them is guarded in the same
+// way, and none of their failures is taken for the receiver's.
+//
 // Every endpoint has connections of its own, HTTP/1.1 only. Tenants never share one, a change of an
 // endpoint closes them, and bytes that a receiver leaves on a connection cannot affect another
 // endpoint.
@@ -80,6 +84,7 @@ func New(o Options) *Sender {
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
 		bounds: b, opts: o,
+		anywhere: newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}),
 		routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),

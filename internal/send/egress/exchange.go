@@ -212,7 +212,7 @@ func (c *conn) response() (*http.Response, error) {
 
 // quiet says that TLS holds no received bytes back: alive sees only those still in the socket.
 func (c *conn) quiet() bool {
-	if c.Conn == c.below {
+	if _, tunneled := c.below.(*tunneled); c.Conn == c.below && !tunneled {
 		return true
 	}
 	if c.SetReadDeadline(longAgo) != nil {
@@ -265,6 +265,8 @@ func (s *Sender) explain(ctx context.Context, r *route, a *attempt, err error, r
 	case errors.Is(err, errWithdrawn):
 		result.Deferred = true
 		result.fail(policy.ClassInternal, err.Error())
+	case isProxys(err):
+		result.fail(classify(err))
 	case time.Until(a.deadline) <= 0:
 		result.fail(policy.ClassTimeout, "no complete answer within "+r.timeout.String()+", "+stage(a.stage.Load()).String())
 	default:

@@ -108,7 +108,7 @@ func (m *mailSession) run(ctx context.Context, text []byte) error {
 	s, a := m.sender, m.attempt
 	ctx, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
-	to := &route{address: m.route.address}
+	to := &route{address: m.route.address, via: m.route.via}
 	if m.mail.Implicit {
 		to.tls = m.route.tls
 	}

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,6 +47,7 @@ func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
 		return s.renew(e, now)
 	}
 	old := s.routes[e.ID]
+	fresh.prepareTokens(e, old)
 	if old.serves(e, now) { // another attempt was faster
 		s.mu.Unlock()
 		return old
@@ -65,14 +67,15 @@ func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
 	return fresh
 }
 
-// sweep forgets routes that have ended without being used again, now and then; s.mu is held.
+// sweep forgets routes that have ended without being used again, and hold no token, now and then;
+// s.mu is held.
 func (s *Sender) sweep(now time.Time) (stale []*route) {
 	if now.Before(s.sweepAt) {
 		return nil
 	}
 	s.sweepAt = now.Add(s.opts.MaxConnAge)
 	for id, r := range s.routes {
-		if !now.Before(r.until) {
+		if !now.Before(r.until) && r.tokens.live(now) == nil {
 			delete(s.routes, id)
 			stale = append(stale, r)
 		}
@@ -93,8 +96,14 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
 	}
-	if err := r.prepareRequest(s, http.MethodPost, u); err != nil {
+	if err := r.prepareRequest(s, cmp.Or(e.Method, http.MethodPost), u); err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL cannot be requested: "+err.Error())
+	}
+	if err := r.prepareTLS(e); err != nil {
+		return r.unusable(policy.ClassTLS, err.Error())
+	}
+	if err := r.prepareProxies(s, e.Proxy.Text); err != nil {
+		return r.unusable(policy.ClassBlocked, err.Error())
 	}
 	if err := r.prepareSigner(e, now); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
@@ -137,5 +146,9 @@ func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 		r.static.set(headerNode, node)
 	}
 	r.addOwns(e.SentHeaders())
+	if e.OAuth2 != nil {
+		r.static.set(headerAuth, "Bearer "+redacted) // each request replaces it
+		r.hidden[headerAuth] = true
+	}
 	return nil
 }

@@ -43,6 +43,11 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		s.bodiless(ctx, err, result)
 		return
 	}
+	key, err := s.token(ctx, r)
+	if err != nil {
+		s.tokenless(ctx, err, result)
+		return
+	}
 	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout), still: d.Still}
 	if r.target != nil && r.target.Mail != nil {
 		s.sendMail(ctx, r, a, d, body, result)
@@ -52,9 +57,15 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.fail(policy.ClassInternal, err.Error())
 		return
 	}
+	if key != nil {
+		m.fields.set(headerAuth, key.header)
+	}
 	m.render(body, s.bounds.LongBody)
 	if err := s.perform(ctx, r, a, m, result); err != nil {
 		s.explain(ctx, r, a, err, result)
+	}
+	if key != nil {
+		key.judge(s.opts.Now(), s.bounds.TokenRest, result)
 	}
 	if a.wroteAt.Load() != 0 {
 		result.Sent = r.sent(m.fields)
@@ -87,6 +98,9 @@ func (s *Sender) bodiless(ctx context.Context, err error, result *Result) {
 	result.fail(policy.ClassInternal, err.Error())
 }
 
+// redacted stands for a value that is not stored with an attempt.
+const redacted = "[redacted]"
+
 // derived are the headers that an attempt does not keep.
 var derived = grapnel.Derived()
 
@@ -108,7 +122,7 @@ func (r *route) sent(all fields) []grapnel.Header {
 		case isDerived(&is):
 			continue
 		case r.hidden[is.Name]:
-			is.Value = "[redacted]"
+			is.Value = redacted
 		}
 		kept = append(kept, is)
 	}

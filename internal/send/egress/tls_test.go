@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
 	"math/big"
 	"net"
@@ -60,12 +61,31 @@ func newAuthority(t *testing.T) *authority {
 
 func day(n int) time.Time { return time.Now().AddDate(0, 0, n) }
 
+// text is the authority's certificate in PEM.
+func (a *authority) text() string { return inPEM("CERTIFICATE", a.cert.Raw) }
+
+// pem issues a certificate and its key in PEM.
+func (a *authority) pem(t *testing.T, name string, from, to time.Time) (cert, key string) {
+	t.Helper()
+	pair := a.issue(t, name, from, to)
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inPEM("CERTIFICATE", pair.Certificate[0]), inPEM("PRIVATE KEY", der)
+}
+
+func inPEM(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
 func (a *authority) issue(t *testing.T, host string, from, to time.Time) tls.Certificate {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: from, NotAfter: to,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Subject:     pkix.Name{CommonName: host},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/netip"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,6 +37,7 @@ type Options struct {
 	// net.Resolver, the pure Go one: a C library would read "127.1" as an address
 	Resolver Resolver
 	RootCAs  *x509.CertPool // the system's
+	Proxy    *url.URL       // forward proxy of all connections, see ParseProxy; nil: none
 	// Dial replaces resolving and connecting, guard included; tests give an in-memory network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
@@ -49,6 +51,7 @@ type Sender struct {
 	bounds   Bounds
 	opts     Options
 	rules    atomic.Pointer[rules]
+	anywhere *guard // of the operator's proxy
 	tls      *tls.Config
 	counters counters
 	buffers  sync.Pool // of *[maxKeptBody]byte
@@ -107,7 +110,9 @@ type route struct {
 	signer   *sign.Signer
 	target   *channels.Target // not nil: the endpoint is a channel
 	address  string           // host:port
+	via      []*proxy         // the proxies on the way, the nearest first
 	tls      *tls.Config      // nil: plain HTTP
+	tokens   *tokens          // nil: requests need none
 	pool     pool
 
 	shapes     sync.Mutex

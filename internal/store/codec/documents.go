@@ -19,11 +19,24 @@ type endpointDocument struct {
 	grapnel.Endpoint
 	Secrets []secretDocument // instead of those that hide their text
 	Channel *channelDocument `json:",omitzero"`
+	OAuth2  *oauth2Document  `json:",omitzero"`
+	TLS     *tlsDocument     `json:",omitzero"`
+	Proxy   secretDocument   `json:",omitzero"`
 }
 
 type channelDocument struct {
 	grapnel.Channel
 	URL secretDocument // instead of the one that hides its text
+}
+
+type oauth2Document struct {
+	grapnel.OAuth2
+	ClientSecret secretDocument // instead of the one that hides its text
+}
+
+type tlsDocument struct {
+	grapnel.TLS
+	ClientKey secretDocument // instead of the one that hides its text
 }
 
 type sourceDocument struct {
@@ -58,10 +71,17 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 		cut(&ep.Former[i].Until)
 	}
 	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
-	doc.Endpoint.Secrets, doc.Endpoint.Channel = nil, nil
+	doc.Endpoint.Secrets, doc.Endpoint.Channel, doc.Endpoint.OAuth2, doc.Endpoint.TLS = nil, nil, nil, nil
 	if ep.Channel != nil {
-		doc.Channel = &channelDocument{*ep.Channel, showSecrets([]grapnel.Secret{ep.Channel.URL})[0]}
+		doc.Channel = &channelDocument{*ep.Channel, showSecret(ep.Channel.URL)}
 	}
+	if ep.OAuth2 != nil {
+		doc.OAuth2 = &oauth2Document{*ep.OAuth2, showSecret(ep.OAuth2.ClientSecret)}
+	}
+	if ep.TLS != nil {
+		doc.TLS = &tlsDocument{*ep.TLS, showSecret(ep.TLS.ClientKey)}
+	}
+	doc.Proxy = showSecret(ep.Proxy)
 	return encodeDocument(doc, "endpoint", DecodeEndpoint)
 }
 
@@ -77,14 +97,27 @@ func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 		ep.Channel = &doc.Channel.Channel
 		ep.Channel.URL = grapnel.Secret(doc.Channel.URL)
 	}
+	if doc.OAuth2 != nil {
+		ep.OAuth2 = &doc.OAuth2.OAuth2
+		ep.OAuth2.ClientSecret = grapnel.Secret(doc.OAuth2.ClientSecret)
+	}
+	if doc.TLS != nil {
+		ep.TLS = &doc.TLS.TLS
+		ep.TLS.ClientKey = grapnel.Secret(doc.TLS.ClientKey)
+	}
+	ep.Proxy = grapnel.Secret(doc.Proxy)
 	ep.Revision = revision
 	return ep, nil
 }
 
+func showSecret(secret grapnel.Secret) secretDocument {
+	cut(&secret.CreatedAt, &secret.ExpiresAt)
+	return secretDocument(secret)
+}
+
 func showSecrets(secrets []grapnel.Secret) (docs []secretDocument) {
 	for _, secret := range secrets {
-		cut(&secret.CreatedAt, &secret.ExpiresAt)
-		docs = append(docs, secretDocument(secret))
+		docs = append(docs, showSecret(secret))
 	}
 	return docs
 }
@@ -102,7 +135,7 @@ func EncodeSource(src grapnel.Source) ([]byte, error) {
 	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
 	doc.Source.Verify, doc.Source.Outbox, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil, nil
 	if src.Outbox != nil {
-		doc.Outbox = &outboxDocument{showSecrets([]grapnel.Secret{src.Outbox.DSN})[0]}
+		doc.Outbox = &outboxDocument{showSecret(src.Outbox.DSN)}
 	}
 	return encodeDocument(doc, "source", DecodeSource)
 }
