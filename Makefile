@@ -181,7 +181,7 @@ lint: ## Look for what a machine can see; print warnings about prose and width, 
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
 # PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
-# installers for the kits. Building and running need none of them.
+# installers for the kits, forward proxies to deliver through. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
@@ -193,6 +193,8 @@ needs:
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || missing="$$missing haproxy"; \
+	command -v tinyproxy >/dev/null 2>&1 || missing="$$missing tinyproxy-bin"; \
+	command -v squid >/dev/null 2>&1 || [ -x /usr/sbin/squid ] || missing="$$missing squid"; \
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \

@@ -27,6 +27,12 @@ const HealthUnknown grapnel.HealthState = "unknown"
 // Health is how an endpoint is doing.
 type Health = wire.Health
 
+// OAuth2 and TLS are parts of an endpoint: its client at a token server, and its certificates.
+type (
+	OAuth2 = wire.OAuth2
+	TLS    = wire.TLS
+)
+
 // SecretInfo says that a secret signs, not which one it is.
 type SecretInfo = wire.Secret
 

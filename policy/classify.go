@@ -36,6 +36,13 @@ func (p *Policy) Decide(o Outcome) Decision {
 	return Retry
 }
 
+// Elsewhere says whether an attempt failed beside the endpoint: in this process, at a proxy or at a
+// token server. It says nothing about the endpoint, so it opens no circuit, disables nothing and
+// makes nobody's endpoint failing.
+func (o Outcome) Elsewhere() bool {
+	return o.Class == ClassInternal || o.Class == ClassProxy || o.Class == ClassToken
+}
+
 // complete says whether the status is the receiver's whole answer.
 func (o Outcome) complete() bool {
 	switch o.Class {

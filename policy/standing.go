@@ -66,12 +66,5 @@ func (o Outcome) EndpointWide() bool {
 	}
 }
 
-// Elsewhere says whether an attempt failed beside the endpoint: in this process, at a proxy or at a
-// token server. It says nothing about the endpoint, so it opens no circuit, disables nothing and
-// makes nobody's endpoint failing.
-func (o Outcome) Elsewhere() bool {
-	return o.Class == ClassInternal || o.Class == ClassProxy || o.Class == ClassToken
-}
-
 // alive says whether the outcome shows a working endpoint, even if it refuses.
 func (o Outcome) alive() bool { return o.Status > 0 && o.complete() && o.Class != ClassStatus5xx }

@@ -12,7 +12,7 @@ import (
 // the others.
 type NewEndpoint struct {
 	Tenant         string             `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
-	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint"`
+	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"`
 	Description    string             `json:"description" maxLength:"1000"`
 	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
@@ -23,6 +23,10 @@ type NewEndpoint struct {
 	RateLimit      *grapnel.RateLimit `json:"rate_limit" nullable:"true" doc:"none: no limit"`
 	MaxConcurrency int                `json:"max_concurrency" default:"32" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
 	Headers        map[string]string  `json:"headers" maxProperties:"32" names:"header-name" form:"header-value" doc:"sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"`
+	Method         string             `json:"method" default:"POST" enum:"POST,PUT,PATCH" doc:"of the requests; POST if not given"`
+	OAuth2         *OAuth2            `json:"oauth2" nullable:"true" doc:"client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"`
+	TLS            *TLS               `json:"tls" nullable:"true" doc:"a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"`
+	Proxy          string             `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
 	Format         grapnel.Format     `json:"format" nullable:"true" enum:"standard,raw,cloudevents" doc:"form of the request; that of the policy's preset if not given, else standard"`
 	Transform      string             `json:"transform" nullable:"true" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        grapnel.Signing    `json:"signature_headers" default:"standard" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
@@ -30,6 +34,22 @@ type NewEndpoint struct {
 	Secret         string             `json:"secret,omitempty" fixed:"true" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made. Shown in the answer that makes it, and never again"`
 
 	Status grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
+}
+
+// OAuth2 is a client of the endpoint's token server.
+type OAuth2 struct {
+	TokenURL     string   `json:"token_url" minLength:"1" maxLength:"2048" form:"url" doc:"address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client"`
+	ClientID     string   `json:"client_id" required:"true" minLength:"1" maxLength:"256" form:"line"`
+	ClientSecret string   `json:"client_secret" required:"true" minLength:"1" maxLength:"1024" form:"line" doc:"[redacted] in answers; an update that moves token_url gives it again"`
+	Scopes       []string `json:"scopes,omitempty" maxItems:"32" form:"^[!-~]{1,128}$"`
+	Audience     string   `json:"audience,omitempty" maxLength:"1024" form:"line" doc:"a parameter that some token servers want"`
+}
+
+// TLS has texts in PEM.
+type TLS struct {
+	CA         string `json:"ca,omitempty" maxLength:"65536" form:"pem" doc:"certificates of the authorities that are trusted instead of the system's"`
+	ClientCert string `json:"client_cert,omitempty" maxLength:"65536" form:"pem" doc:"the client certificate, and behind it those between it and its authority"`
+	ClientKey  string `json:"client_key,omitempty" maxLength:"16384" form:"pem" doc:"its private key, not encrypted; [redacted] in answers"`
 }
 
 // MarshalJSON writes the fields that are set.
@@ -45,6 +65,7 @@ type Endpoint struct {
 	PolicyChanges  []string        `json:"policy_changes" before:"ordering" doc:"fields of its own policy that differ from the one that policy.preset names; a named policy has none"`
 	PresetShape    *PresetShape    `json:"preset_shape" before:"signature_headers" nullable:"true" doc:"what the policy's preset says about requests and the endpoint does not; null: nothing"`
 	Secrets        []Secret        `json:"secrets" before:"status" doc:"secrets that sign now, newest first"`
+	ClientCertEnds *time.Time      `json:"client_cert_ends" before:"status" nullable:"true" doc:"the end of the client certificate; null: there is none"`
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
 	Health         Health          `json:"health"`

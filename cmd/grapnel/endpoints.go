@@ -201,13 +201,29 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[5]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
 		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
-		{"signature headers", string(e.Signing)},
+		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)}, {"client certificate ends", r.Time(e.ClientCertEnds)},
+		{"proxy", e.Proxy}, {"signature headers", string(e.Signing)},
 		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},
 	}...)
 	v := object(e.ID, e.JSON(), form)
 	v.Parts = append([]cli.Part{{Title: headline(r, h)}}, v.Parts...)
 	return v
+}
+
+// tlsParts names what an endpoint's own TLS settings have.
+func tlsParts(t *client.TLS) string {
+	var parts []string
+	if t != nil && t.CA != "" {
+		parts = append(parts, "trusted authorities")
+	}
+	if t != nil && t.ClientCert != "" {
+		parts = append(parts, "client certificate")
+	}
+	if t != nil && t.ClientKey != "" {
+		parts = append(parts, "private key")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func rateLimit(limit *grapnel.RateLimit) string {

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 
@@ -98,6 +99,7 @@ type serveFlags struct {
 	config, logFormat, logLevel, bounds string
 	masterKey                           string
 	public                              cli.Address
+	proxy                               cli.Proxy
 	dashboard, statusPage               bool
 	people                              peopleFlags
 	least                               slog.LevelVar // of the log; options sets it
@@ -121,6 +123,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
 	cli.DurationVar(flags, &f.DrainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
 	flags.Var((*cli.Networks)(&f.EgressAllow), "egress-allow", "addresses that deliveries may reach although they are not public")
+	flags.Var(&f.proxy, "egress-proxy", "forward proxy of all deliveries; empty: none")
 	flags.Var(&f.public, "public-url", "public address of this server, with its path, for links in answers; endpoints may not lead there")
 	flags.Var((*cli.Networks)(&f.Proxies), "trusted-proxies",
 		"address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
@@ -153,7 +156,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
 	cli.FromVariables(flags, settings...)
 	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
-	cli.Secret(flags, "store", "master-key") // a database's URL has a password in it
+	cli.Secret(flags, "store", "master-key", "egress-proxy") // URLs may have passwords in them
 	cli.Reloads(flags, reloaded...)
 }
 
@@ -187,6 +190,11 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, err
 	}
 	o := f.Options
+	if f.proxy != "" {
+		if o.EgressProxy, err = egress.ParseProxy(string(f.proxy)); err != nil {
+			return server.Options{}, cli.Usagef("--egress-proxy: it %v", err)
+		}
+	}
 	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
 		return server.Options{}, err
 	}

@@ -151,6 +151,8 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --drain-timeout 0s", nil, "must be greater than 0", 2},
 		{"serve --max-in-flight 0", nil, "at least 1", 2},
 		{"serve --max-per-host -1", nil, "must not be negative", 2},
+		{"serve --egress-proxy socks5://u:hunter2@proxy.example:1080", nil, "must start with http", 2},
+		{"serve --egress-proxy http://u:hunter2@proxy.example", nil, "must have a host and a port", 2},
 		{"serve --public-url hooks.example", nil, "is not an address such as", 2},
 		{"serve --public-url https://hooks.example/?a=b", nil, "is not an address such as", 2},
 		{"serve --trusted-proxies nginx", nil, "is not a range of addresses", 2},

@@ -83,7 +83,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
 	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
-	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
+	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, Proxy: o.EgressProxy, HTTPSOnly: o.HTTPSOnly,
+		Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
 	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
 	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})

@@ -76,6 +76,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	// addresses that deliveries may reach although they are not public
 	EgressAllow  []netip.Prefix
+	EgressProxy  *url.URL       // forward proxy of all deliveries, see egress.ParseProxy; nil: none
 	PublicURL    *url.URL       // base URL of this server; nil: unknown
 	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs

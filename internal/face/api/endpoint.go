@@ -49,8 +49,8 @@ func endpointRoutes() []route {
 // The fields of endpoints that answers and requests copy.
 var (
 	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "PolicyChanges", "Headers", "PresetShape", "Secret", "Secrets",
-		"Health")
-	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret")
+		"Health", "OAuth2", "TLS", "Proxy", "ClientCertEnds")
+	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret", "OAuth2", "TLS", "Proxy")
 )
 
 // viewPreset is the part of an endpoint's request that its policy's preset says.
@@ -167,6 +167,8 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 	v.Ordering, v.Format = ep.Order(), ep.Shape().Format
 	strict.Defaults(&v)
 	v.URL = c.address(v.URL)
+	v.OAuth2, v.TLS, v.Proxy = viewReach(c.address, ep)
+	v.ClientCertEnds = timeOf(egress.ClientCertUntil(ep.TLS))
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
 		if !c.key.May(grapnel.ScopeManage) {
@@ -188,6 +190,7 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 func settings(ep *grapnel.Endpoint) wire.NewEndpoint {
 	in := wire.NewEndpoint{Policy: showPolicy(ep)}
 	settingFields.show(ep, &in)
+	in.OAuth2, in.TLS, in.Proxy = viewReach(func(url string) string { return url }, ep)
 	return in
 }
 
@@ -245,6 +248,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 		}
 	}
 	limitRate(in.RateLimit)
+	a.setReach(c, ep, in, f)
 	setStatus(ep, in.Status, c) // before the status is copied, since it compares
 	settingFields.set(in, ep)
 }

@@ -27,6 +27,7 @@ type settable struct {
 	of     reflect.Type
 	least  map[string]any // what a request needs
 	values map[string]any
+	shown  map[string]any // a value as answers show it, if they hide a part of it
 }
 
 func settables() []settable {
@@ -34,11 +35,17 @@ func settables() []settable {
 		{"/v1/endpoints", reflect.TypeFor[wire.NewEndpoint](), map[string]any{"url": "https://a.example"}, map[string]any{
 			"url": "https://b.example", "event_types": []any{"a.*"}, "filter": `event.key == "k"`, "source": "", "policy": "paylera",
 			"rate_limit": map[string]any{"per_second": 2.0, "burst": 5.0}, "headers": map[string]any{"X-A": "1"}, "transform": ".data",
-		}},
+			"oauth2": client("s3cret"), "tls": map[string]any{"ca": authority}, "proxy": "http://me:s3cret@proxy.example:3128",
+		}, map[string]any{"oauth2": client("[redacted]"), "proxy": "http://me:[redacted]@proxy.example:3128"}},
 		{"/v1/queues", reflect.TypeFor[wire.NewQueue](), map[string]any{"name": "orders"}, map[string]any{
 			"name": "other", "event_types": []any{"a.*"}, "filter": `event.key == "k"`, "source": "", "policy": "paylera", "lease": "5s",
-		}},
+		}, nil},
 	}
+}
+
+// client is one of a token server.
+func client(secret string) map[string]any {
+	return map[string]any{"token_url": "https://t.example/token", "client_id": "me", "client_secret": secret}
 }
 
 // good is a value of a setting that is not its default.
@@ -118,6 +125,9 @@ func TestEverySettingIsSetShownAndReset(t *testing.T) {
 			w.must(204, "DELETE", s.path+"/"+made["id"].(string), "") // its name is needed again
 			patched := w.must(200, "PATCH", at, body(t, set))
 			got := w.must(200, "GET", at, "")
+			if is, hidden := s.shown[f.Name]; hidden {
+				value = is
+			}
 			for verb, answer := range map[string]map[string]any{"POST": made, "PATCH": patched, "GET": got} {
 				if d := cmp.Diff(value, answer[f.Name]); d != "" {
 					t.Errorf("%s %s shows another %s: %s", verb, s.path, f.Name, d)

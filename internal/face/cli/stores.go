@@ -31,3 +31,24 @@ func (s *Store) String() string {
 
 // Type names the kind of value in help texts.
 func (*Store) Type() string { return "string" }
+
+// Proxy is a flag for the URL of a forward proxy, which may have a password in it.
+type Proxy string
+
+// Set refuses nothing, because pflag repeats a refused text.
+func (p *Proxy) Set(text string) error { *p = Proxy(text); return nil }
+
+// String is the proxy's place.
+func (p *Proxy) String() string {
+	u, err := url.Parse(string(*p))
+	switch {
+	case *p == "":
+		return ""
+	case err != nil || u.Host == "":
+		return "a proxy"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Type names the kind of value in help texts.
+func (*Proxy) Type() string { return "url" }

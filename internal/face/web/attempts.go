@@ -122,16 +122,24 @@ func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
 	}
 }
 
+// methodOf is the method of an endpoint's requests.
+func methodOf(ep *client.Endpoint) string {
+	if ep == nil || ep.Method == "" {
+		return http.MethodPost
+	}
+	return ep.Method
+}
+
 func (m *deliveryModel) messages(v *visit, d *client.Delivery, ep *client.Endpoint) {
 	if m.Shown == nil {
 		return
 	}
 	a := &d.Attempts[m.Shown.Number-d.Attempts[0].Number]
-	address := "the endpoint"
+	method, address := methodOf(ep), "the endpoint"
 	if ep != nil && ep.URL != "" {
 		address = ep.URL
 	}
-	m.Request = message{First: "POST " + address, Headers: headers(a.RequestHeaders)}
+	m.Request = message{First: method + " " + address, Headers: headers(a.RequestHeaders)}
 	m.sent(v, d, a)
 	if ep != nil && ep.Revision != a.PolicyRevision && a.RequestHeaders != nil {
 		m.Request.Note = strings.TrimSpace(m.Request.Note + " The endpoint was changed since; the address is that of now.")

@@ -56,13 +56,17 @@ var withoutRow = map[string]string{
 
 // withoutPlace are the fields that no page shows, each with the reason.
 var withoutPlace = map[string]string{
-	"endpoint secret":       "it is shown once, when it is created; the page says how old it is",
-	"endpoint status":       "the verdict is made of the health, which says paused and disabled as well",
-	"source verify/scheme":  "the page has the provider's title, which the answer says as well",
-	"source verify/secret":  "it is never shown; the page says how old it is",
-	"source verify/secrets": "they are never shown; the page says how old they are",
-	"source outbox/dsn":     "it has a password; the page shows the place",
-	"policy shape":          "a copy of a preset keeps the preset's",
+	"endpoint oauth2/client_secret": "it is never shown",
+	"endpoint tls/client_key":       "it is never shown",
+	"endpoint tls/client_cert":      "the page says when it ends",
+	"endpoint tls/ca":               "the page says that there is one",
+	"endpoint secret":               "it is shown once, when it is created; the page says how old it is",
+	"endpoint status":               "the verdict is made of the health, which says paused and disabled as well",
+	"source verify/scheme":          "the page has the provider's title, which the answer says as well",
+	"source verify/secret":          "it is never shown; the page says how old it is",
+	"source verify/secrets":         "they are never shown; the page says how old they are",
+	"source outbox/dsn":             "it has a password; the page shows the place",
+	"policy shape":                  "a copy of a preset keeps the preset's",
 }
 
 // places are the fields that an answer has elsewhere than the request.

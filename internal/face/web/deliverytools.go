@@ -48,7 +48,7 @@ func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event,
 	if ep != nil && ep.URL != "" {
 		address = ep.URL
 	}
-	m.Curl, m.Masked = requestCurl(address, m.Request.Headers, body)
+	m.Curl, m.Masked = requestCurl(methodOf(ep), address, m.Request.Headers, body)
 	m.Stale = v.now.Sub(a.StartedAt) > sign.DefaultTolerance
 	id, at := a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-id")], a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-timestamp")]
 	if id != "" && at != "" {
@@ -58,12 +58,12 @@ func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event,
 
 // requestCurl is the command that sends a request again, and the names of the headers whose values
 // are not known. A body that a terminal or a clipboard could change is given in base64.
-func requestCurl(address string, headers []header, body []byte) (command, masked string) {
+func requestCurl(method, address string, headers []header, body []byte) (command, masked string) {
 	words := []string{"curl"}
 	if strings.ContainsAny(address, "[]{}") {
 		words = append(words, "-g")
 	}
-	words = append(words, "-X POST", shellQuote(address))
+	words = append(words, "-X "+method, shellQuote(address))
 	var hidden []string
 	for _, h := range headers {
 		switch h.Name {

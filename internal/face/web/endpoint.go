@@ -217,9 +217,24 @@ func (f *facts) subscription(types []string, filter, source string, order grapne
 	f.add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[order])
 }
 
+// reach adds the settings that say how the receiver is reached.
+func (m *endpointModel) reach(v *visit, e *client.Endpoint) {
+	m.Settings.add("Method", e.Method, "Proxy", e.Proxy)
+	if o := e.OAuth2; o != nil {
+		m.Settings.add("Token server", o.TokenURL, "Client id", o.ClientID, "Scopes", say.List(o.Scopes), "Audience", o.Audience)
+	}
+	if t := e.TLS; t != nil && t.CA != "" {
+		m.Settings.add("Trusted authorities", "its own")
+	}
+	if ends := e.ClientCertEnds; ends != nil {
+		m.Settings.at("Client certificate ends", v.at(*ends))
+	}
+}
+
 func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, words.Policy(e.Policy, e.PolicyChanges), v.policyLink(e.Policy))
 	m.Settings.add("Rate", rate(e.RateLimit), "At once", say.Many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
+	m.reach(v, e)
 	m.Settings.add("Headers", say.List(slices.Sorted(maps.Keys(e.Headers))), "Signature headers", string(e.Signing))
 	if e.Trace {
 		m.Settings.add("Trace", "sent as traceparent")

@@ -16,7 +16,7 @@ import (
 // endpointBlank is the form of an endpoint. Every row is a member of wire.NewEndpoint, which has
 // the kinds, limits and words of those that say none.
 var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input{
-	{group: "Where events go", at: "url", label: "URL", sample: "https://example.com/hooks", help: "gets each event as a signed POST request"},
+	{group: "Where events go", at: "url", label: "URL", sample: "https://example.com/hooks", help: "gets each event as a signed request"},
 	{at: "description", label: "Name", sample: "acme production", help: "for people; the lists show it"},
 	{group: "Which events", at: "event_types", label: "Event types", sample: "invoice.*",
 		help: "one on each line; * stands for a whole segment. Empty: every type"},
@@ -28,13 +28,24 @@ var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input
 	{at: "rate_limit/per_second", label: "Requests per second", sample: "no limit", help: "empty: no limit"},
 	{at: "rate_limit/burst", label: "In one burst", help: "one second's worth if not given"},
 	{at: "max_concurrency", label: "Requests at once", sample: "32", help: "32 if not given"},
-	{group: "The request", at: "format", label: "Format", help: "form of the body"},
+	{group: "The request", at: "method", label: "Method", help: "of the requests"},
+	{at: "format", label: "Format", help: "form of the body"},
 	{at: "headers", label: "Headers", sample: "Authorization: Bearer …",
 		help: "one on each line, sent with every delivery. {event.id}, {event.type}, {event.key} and {attempt} stand for their values"},
 	{at: "transform", label: "Transform", sample: "{text: .data.title}", help: "a jq expression over the standard body that gives the one to send. Empty: none"},
 	{at: "signature_headers", label: "Signature headers", help: "svix: also svix-id, svix-timestamp and svix-signature"},
 	{at: "trace", label: "Send the trace", help: "requests have the header traceparent, so that the receiver continues the publisher's trace"},
 	{at: "secret", label: "Secret", kind: kindSecret, when: "create", sample: "whsec_…", help: "to keep one that the receiver knows already. Empty: a new one is created"},
+	{group: "The way to the receiver", at: "oauth2/token_url", label: "Token server", sample: "https://login.example.com/oauth2/token",
+		help: "requests carry a bearer token that it gives (client credentials). Empty: none"},
+	{at: "oauth2/client_id", label: "Client id"},
+	{at: "oauth2/client_secret", label: "Client secret", kind: kindSecret, help: "Empty: it stays as it is"},
+	{at: "oauth2/scopes", label: "Scopes", help: "one on each line"},
+	{at: "oauth2/audience", label: "Audience", help: "if the token server asks for one"},
+	{at: "tls/client_cert", label: "Client certificate", sample: "-----BEGIN CERTIFICATE-----", help: "in PEM, with those between it and its authority"},
+	{at: "tls/client_key", label: "Its private key", sample: "-----BEGIN PRIVATE KEY-----", help: "in PEM, not encrypted. It is never shown again"},
+	{at: "tls/ca", label: "Trusted authorities", sample: "-----BEGIN CERTIFICATE-----", help: "in PEM. Empty: those of the server's system"},
+	{at: "proxy", label: "Forward proxy", sample: "https://user:password@proxy.example.com:3128", help: "connections go through it. Empty: none but the server's own"},
 	{group: "Marks", at: "labels", label: "Labels", sample: "team: billing", help: "one on each line. Lists can be filtered by them; no delivery depends on them"},
 	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
 }}
@@ -58,7 +69,7 @@ func (b *blank) only(names []string) *blank {
 }
 
 // foldedGroups are those that most endpoints do not need.
-var foldedGroups = []string{"The request", "Marks"}
+var foldedGroups = []string{"The request", "The way to the receiver", "Marks"}
 
 // endpointForm makes the form of an endpoint; is is nil for a new one. The rows of b are those that
 // the session may set, and choices are asked for only if a row needs them.

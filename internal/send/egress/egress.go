@@ -85,7 +85,7 @@ func New(o Options) *Sender {
 	s := &Sender{
 		bounds: b, opts: o,
 		anywhere: newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}),
-		routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		routes:   map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		tls: &tls.Config{

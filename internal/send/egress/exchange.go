@@ -85,9 +85,6 @@ func (c *conn) watch(ctx context.Context) bool {
 // interrupt ends every read and write of the connection.
 func (c *conn) interrupt() { _ = c.SetDeadline(longAgo) }
 
-// longAgo as a deadline ends every pending read and write of a connection.
-var longAgo = time.Unix(1, 0)
-
 // exchange makes one request over a connection, and then returns the connection to the pool or
 // closes it.
 func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, m *message, result *Result) error {

@@ -24,14 +24,6 @@ import (
 // that is dialled: the proxy resolves no name, so it cannot lead a delivery elsewhere. TLS with the
 // receiver is spoken through the tunnel. A failure before the tunnel stands is the proxy's.
 
-// proxy is a forward proxy on the way to a receiver.
-type proxy struct {
-	address string      // host:port
-	tls     *tls.Config // nil: plain HTTP
-	auth    string      // the Proxy-Authorization header; empty: none
-	own     bool        // an endpoint's own: it must be at a public address, like a receiver
-}
-
 // maxProxyAnswer bounds the head of a proxy's answer.
 const maxProxyAnswer = 16 << 10
 
@@ -68,10 +60,10 @@ func HiddenProxy(raw string) string {
 	return u.String()
 }
 
-func (s *Sender) proxyAt(u *url.URL) *proxy {
+func newProxy(u *url.URL, secure *tls.Config) *proxy {
 	p := &proxy{address: u.Host}
 	if u.Scheme == "https" {
-		p.tls = s.tls.Clone()
+		p.tls = secure.Clone()
 		p.tls.ServerName = u.Hostname()
 	}
 	if u.User != nil {
@@ -85,7 +77,7 @@ func (s *Sender) proxyAt(u *url.URL) *proxy {
 // own proxy is reached by too.
 func (r *route) prepareProxies(s *Sender, own string) error {
 	if s.opts.Proxy != nil {
-		r.via = append(r.via, s.proxyAt(s.opts.Proxy))
+		r.via = append(r.via, newProxy(s.opts.Proxy, s.tls))
 	}
 	if own == "" {
 		return nil
@@ -99,7 +91,7 @@ func (r *route) prepareProxies(s *Sender, own string) error {
 	if err != nil {
 		return fmt.Errorf("the endpoint's proxy %w", err)
 	}
-	p := s.proxyAt(u)
+	p := newProxy(u, s.tls)
 	p.own = true
 	r.via = append(r.via, p)
 	return nil
@@ -138,7 +130,7 @@ func (s *Sender) tunnel(ctx context.Context, via []*proxy, to netip.AddrPort, a 
 		t.socket = below.socket
 	}
 	interrupted := context.AfterFunc(ctx, func() { _ = t.socket.SetDeadline(longAgo) })
-	err = s.ask(ctx, t, p)
+	err = t.ask(ctx, p, s.opts.UserAgent)
 	if !interrupted() && err == nil {
 		err = ctx.Err()
 	}
@@ -173,7 +165,7 @@ func (s *Sender) toProxy(ctx context.Context, p *proxy, before []*proxy, a *atte
 }
 
 // ask asks a proxy for the tunnel.
-func (s *Sender) ask(ctx context.Context, t *tunneled, p *proxy) error {
+func (t *tunneled) ask(ctx context.Context, p *proxy, agent string) error {
 	if p.tls != nil {
 		secure := tls.Client(t.Conn, p.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -181,7 +173,7 @@ func (s *Sender) ask(ctx context.Context, t *tunneled, p *proxy) error {
 		}
 		t.Conn = secure
 	}
-	head := "CONNECT " + t.to.String() + " HTTP/1.1\r\nHost: " + t.to.String() + "\r\nUser-Agent: " + s.opts.UserAgent + "\r\n"
+	head := "CONNECT " + t.to.String() + " HTTP/1.1\r\nHost: " + t.to.String() + "\r\nUser-Agent: " + agent + "\r\n"
 	if p.auth != "" {
 		head += "Proxy-Authorization: " + p.auth + "\r\n"
 	}

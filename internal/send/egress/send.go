@@ -45,7 +45,7 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 	}
 	key, err := s.token(ctx, r)
 	if err != nil {
-		s.tokenless(ctx, err, result)
+		r.tokenless(ctx, s, err, result)
 		return
 	}
 	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout), still: d.Still}
@@ -97,9 +97,6 @@ func (s *Sender) bodiless(ctx context.Context, err error, result *Result) {
 	result.Deferred = is
 	result.fail(policy.ClassInternal, err.Error())
 }
-
-// redacted stands for a value that is not stored with an attempt.
-const redacted = "[redacted]"
 
 // derived are the headers that an attempt does not keep.
 var derived = grapnel.Derived()

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -35,24 +34,6 @@ const (
 	maxTokenAnswer = 64 << 10
 	headerAuth     = "Authorization"
 )
-
-// tokens keeps the token of one endpoint. It outlives routes.
-type tokens struct {
-	of   *grapnel.OAuth2
-	is   atomic.Pointer[token]
-	turn chan struct{} // holds an entry while an attempt fetches; it guards the fields below
-
-	failed   error
-	failures int
-	again    time.Time // no fetch before this
-}
-
-type token struct {
-	header    string // the value of Authorization
-	got, ends time.Time
-	worked    atomic.Bool // a request with it was accepted
-	refused   atomic.Bool
-}
 
 var tokenPauses = backoff.Steps{First: time.Second, Longest: 10 * time.Second}
 
@@ -107,7 +88,7 @@ func (s *Sender) token(ctx context.Context, r *route) (*token, error) {
 	if now.Before(t.again) {
 		return nil, t.failed
 	}
-	is, err := s.fetch(ctx, r)
+	is, err := t.fetch(ctx, s, r)
 	if err == nil {
 		t.is.Store(is)
 		t.failed, t.failures, t.again = nil, 0, time.Time{}
@@ -124,13 +105,13 @@ func (s *Sender) token(ctx context.Context, r *route) (*token, error) {
 	return nil, err
 }
 
-var errTokenTime = errors.New("it did not answer in time")
+var errTokenTime = errors.New("no answer in time")
 
 // fetch asks the token server, which is guarded as a receiver is: its address, its time, the bytes
 // of its answer. It is reached by the endpoint's proxies. The endpoint's private authority is
 // trusted besides the system's. It gets no client certificate.
-func (s *Sender) fetch(ctx context.Context, r *route) (*token, error) {
-	o := r.tokens.of
+func (t *tokens) fetch(ctx context.Context, s *Sender, r *route) (*token, error) {
+	o := t.of
 	u, err := parseURL(o.TokenURL, s.opts.HTTPSOnly, s.guard)
 	if err != nil {
 		return nil, &dialError{class: policy.ClassBlocked, text: "its URL " + err.Error(), err: err}
@@ -198,7 +179,7 @@ func (t short) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // tokenless records why an attempt has no token. The text has nothing that the token server wrote
 // but a code: it may repeat the client's secret.
-func (s *Sender) tokenless(ctx context.Context, err error, result *Result) {
+func (r *route) tokenless(ctx context.Context, s *Sender, err error, result *Result) {
 	var refused *oauth2.RetrieveError
 	var dial *dialError
 	text := "its answer has no bearer token"
@@ -221,7 +202,7 @@ func (s *Sender) tokenless(ctx context.Context, err error, result *Result) {
 			text += ", " + refused.ErrorCode
 		}
 	case errors.Is(err, errTokenTime):
-		text = err.Error()
+		text = "it did not answer in time"
 	case errors.Is(err, io.EOF), errors.As(err, new(*net.OpError)):
 		text = "it closed the connection before its answer was complete"
 	}

@@ -122,6 +122,32 @@ type route struct {
 	problem string
 }
 
+// proxy is a forward proxy on the way to a receiver.
+type proxy struct {
+	address string      // host:port
+	tls     *tls.Config // nil: plain HTTP
+	auth    string      // the Proxy-Authorization header; empty: none
+	own     bool        // an endpoint's own: it must be at a public address, like a receiver
+}
+
+// tokens keeps the token of one endpoint. It outlives routes.
+type tokens struct {
+	of   *grapnel.OAuth2
+	is   atomic.Pointer[token]
+	turn chan struct{} // holds an entry while an attempt fetches; it guards the fields below
+
+	failed   error
+	failures int
+	again    time.Time // no fetch before this
+}
+
+type token struct {
+	header    string // the value of Authorization
+	got, ends time.Time
+	worked    atomic.Bool // a request with it was accepted
+	refused   atomic.Bool
+}
+
 // template is a header's value in parts: texts, and the placeholders between them.
 type template []struct {
 	text  string
@@ -217,3 +243,9 @@ type counters struct {
 	attempts, reused, fresh, dialed, blocked, written, unsendable, deferred atomic.Uint64
 	inFlight, open                                                          atomic.Int64
 }
+
+// longAgo as a deadline ends every pending read and write of a connection.
+var longAgo = time.Unix(1, 0)
+
+// redacted stands for a value that is not stored with an attempt.
+const redacted = "[redacted]"

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -114,10 +116,11 @@ func (s attempting) end(traces *trace.Tracer, log *slog.Logger, a *core.Attempt,
 
 // client is the CLIENT span of an attempt.
 func (s *attempting) client(a *core.Attempt, ev *grapnel.Event, r *egress.Result, delivery string) trace.Span {
-	is := trace.Span{Context: s.is, Link: s.producer, Name: "POST " + a.Config.ID, Kind: trace.Client,
+	method := cmp.Or(a.Config.Method, http.MethodPost)
+	is := trace.Span{Context: s.is, Link: s.producer, Name: method + " " + a.Config.ID, Kind: trace.Client,
 		Start: r.StartedAt, End: r.StartedAt.Add(r.Duration)}
 	is.Attributes = append(trace.About(ev), trace.Text("messaging.operation.type", "process"),
-		trace.Text("messaging.operation.name", "deliver"), trace.Text("messaging.destination.name", a.Config.ID), trace.Text("http.request.method", "POST"),
+		trace.Text("messaging.operation.name", "deliver"), trace.Text("messaging.destination.name", a.Config.ID), trace.Text("http.request.method", method),
 		trace.Text("grapnel.delivery.id", delivery), trace.Text("grapnel.trigger", string(a.Trigger)))
 	if a.Number > 1 {
 		is.Attributes = append(is.Attributes, trace.Number("http.request.resend_count", int64(a.Number-1)))

@@ -2919,6 +2919,11 @@ export interface components {
             times: number;
         };
         Endpoint: {
+            /**
+             * Format: date-time
+             * @description the end of the client certificate; null: there is none
+             */
+            client_cert_ends: string | null;
             /** Format: date-time */
             created_at: string;
             description: string;
@@ -2950,6 +2955,22 @@ export interface components {
              */
             max_concurrency: number;
             /**
+             * @description of the requests; POST if not given
+             * @enum {string}
+             */
+            method: "POST" | "PUT" | "PATCH";
+            /** @description client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none */
+            oauth2: {
+                /** @description a parameter that some token servers want */
+                audience?: string;
+                client_id: string;
+                /** @description [redacted] in answers; an update that moves token_url gives it again */
+                client_secret: string;
+                scopes?: string[];
+                /** @description address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client */
+                token_url: string;
+            } | null;
+            /**
              * @description none: events of one key do not wait for each other; that of the policy's preset if not given, else key
              * @enum {string|null}
              */
@@ -2970,6 +2991,8 @@ export interface components {
                 ordering: string | null;
                 transform: string | null;
             } | null;
+            /** @description URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own */
+            proxy: string | null;
             /** @description none: no limit */
             rate_limit: {
                 /**
@@ -3003,13 +3026,22 @@ export interface components {
             status: "enabled" | "paused" | "disabled";
             /** @description the key's tenant, else default */
             tenant: string;
+            /** @description a client certificate, and the authorities that are trusted; none: no certificate, and those of the system */
+            tls: {
+                /** @description certificates of the authorities that are trusted instead of the system's */
+                ca?: string;
+                /** @description the client certificate, and behind it those between it and its authority */
+                client_cert?: string;
+                /** @description its private key, not encrypted; [redacted] in answers */
+                client_key?: string;
+            } | null;
             /** @description requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent */
             trace: boolean;
             /** @description a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format */
             transform: string | null;
             /** Format: date-time */
             updated_at: string;
-            /** @description URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint */
+            /** @description URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint */
             url: string;
         };
         EndpointDeadLetters: {
@@ -3044,6 +3076,13 @@ export interface components {
              */
             max_concurrency?: number | null;
             /**
+             * @description of the requests; POST if not given
+             * @enum {string|null}
+             */
+            method?: "POST" | "PUT" | "PATCH" | null;
+            /** @description client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none */
+            oauth2?: components["schemas"]["OAuth2Patch"] | null;
+            /**
              * @description none: events of one key do not wait for each other; that of the policy's preset if not given, else key
              * @enum {string|null}
              */
@@ -3053,6 +3092,12 @@ export interface components {
              * @example standard
              */
             policy?: string | components["schemas"]["InlinePolicyPatch"] | null;
+            /**
+             * Format: uri
+             * @description URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own
+             * @example https://proxy.example.com:3128
+             */
+            proxy?: string | null;
             /** @description none: no limit */
             rate_limit?: components["schemas"]["RateLimitPatch"] | null;
             /**
@@ -3067,13 +3112,15 @@ export interface components {
              * @enum {string|null}
              */
             status?: "enabled" | "paused" | "disabled" | null;
+            /** @description a client certificate, and the authorities that are trusted; none: no certificate, and those of the system */
+            tls?: components["schemas"]["TLSPatch"] | null;
             /** @description requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent */
             trace?: boolean | null;
             /** @description a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format */
             transform?: string | null;
             /**
              * Format: uri
-             * @description URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint
+             * @description URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint
              * @example https://example.com/hook
              */
             url?: string;
@@ -4348,6 +4395,13 @@ export interface components {
              */
             max_concurrency?: number | null;
             /**
+             * @description of the requests; POST if not given
+             * @enum {string|null}
+             */
+            method?: "POST" | "PUT" | "PATCH" | null;
+            /** @description client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none */
+            oauth2?: components["schemas"]["OAuth2"] | null;
+            /**
              * @description none: events of one key do not wait for each other; that of the policy's preset if not given, else key
              * @enum {string|null}
              */
@@ -4357,6 +4411,12 @@ export interface components {
              * @example standard
              */
             policy?: string | components["schemas"]["InlinePolicy"] | null;
+            /**
+             * Format: uri
+             * @description URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own
+             * @example https://proxy.example.com:3128
+             */
+            proxy?: string | null;
             /** @description none: no limit */
             rate_limit?: components["schemas"]["RateLimit"] | null;
             /** @description whsec_… or whsk_…; none: one is made. Shown in the answer that makes it, and never again */
@@ -4375,13 +4435,15 @@ export interface components {
             status?: "enabled" | "paused" | "disabled" | null;
             /** @description the key's tenant, else default */
             tenant?: string | null;
+            /** @description a client certificate, and the authorities that are trusted; none: no certificate, and those of the system */
+            tls?: components["schemas"]["TLS"] | null;
             /** @description requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent */
             trace?: boolean | null;
             /** @description a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format */
             transform?: string | null;
             /**
              * Format: uri
-             * @description URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint
+             * @description URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint
              * @example https://example.com/hook
              */
             url: string;
@@ -4946,6 +5008,34 @@ export interface components {
             note?: string | null;
             /** @description JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with # */
             schema: unknown;
+        };
+        OAuth2: {
+            /** @description a parameter that some token servers want */
+            audience?: string | null;
+            client_id: string;
+            /** @description [redacted] in answers; an update that moves token_url gives it again */
+            client_secret: string;
+            scopes?: string[] | null;
+            /**
+             * Format: uri
+             * @description address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client
+             * @example https://example.com/hook
+             */
+            token_url?: string | null;
+        };
+        OAuth2Patch: {
+            /** @description a parameter that some token servers want */
+            audience?: string | null;
+            client_id?: string;
+            /** @description [redacted] in answers; an update that moves token_url gives it again */
+            client_secret?: string;
+            scopes?: string[] | null;
+            /**
+             * Format: uri
+             * @description address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client
+             * @example https://example.com/hook
+             */
+            token_url?: string | null;
         };
         Outbox: {
             /** @description reason, if it does not relay */
@@ -6368,6 +6458,22 @@ export interface components {
             status: string;
             text: string;
         };
+        TLS: {
+            /** @description certificates of the authorities that are trusted instead of the system's */
+            ca?: string | null;
+            /** @description the client certificate, and behind it those between it and its authority */
+            client_cert?: string | null;
+            /** @description its private key, not encrypted; [redacted] in answers */
+            client_key?: string | null;
+        };
+        TLSPatch: {
+            /** @description certificates of the authorities that are trusted instead of the system's */
+            ca?: string | null;
+            /** @description the client certificate, and behind it those between it and its authority */
+            client_cert?: string | null;
+            /** @description its private key, not encrypted; [redacted] in answers */
+            client_key?: string | null;
+        };
         Tenant: {
             /** @description its name */
             tenant: string;
@@ -7625,7 +7731,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */
@@ -7681,7 +7787,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */
@@ -7738,7 +7844,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */
@@ -7794,7 +7900,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */
@@ -7849,7 +7955,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */
@@ -8424,7 +8530,7 @@ export interface operations {
                 /** @description why it failed */
                 reason_code?: "exhausted" | "permanent" | "rejected" | "expired" | "endpoint_gone" | "damaged";
                 /** @description error class of the last attempt; none: it succeeded */
-                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "none";
+                error_class?: "dns" | "connect" | "tls" | "timeout" | "reset" | "protocol" | "redirect" | "blocked" | "status_3xx" | "status_4xx" | "status_429" | "status_5xx" | "nack" | "reject" | "lease_over" | "proxy" | "token" | "none";
                 /** @description status of the last attempt's response: 100 to 599 */
                 status_code?: number;
                 /** @description exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited number of events: it may be short or empty while next says that more can be searched */

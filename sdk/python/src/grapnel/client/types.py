@@ -483,6 +483,8 @@ class EndSessionsQuery(TypedDict):
 
 
 class Endpoint(TypedDict):
+    client_cert_ends: str | None
+    "the end of the client certificate; null: there is none"
     created_at: str
     description: str
     disabled_at: str | None
@@ -501,6 +503,10 @@ class Endpoint(TypedDict):
     "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: int
     "requests at once; 32 if not given"
+    method: Literal['POST', 'PUT', 'PATCH']
+    "of the requests; POST if not given"
+    oauth2: EndpointOauth2 | None
+    "client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"
     ordering: Literal['key', 'none']
     "none: events of one key do not wait for each other; that of the policy's preset if not given, else key"
     policy: str | Policy
@@ -509,6 +515,8 @@ class Endpoint(TypedDict):
     "fields of its own policy that differ from the one that policy.preset names; a named policy has none"
     preset_shape: EndpointPresetShape | None
     "what the policy's preset says about requests and the endpoint does not; null: nothing"
+    proxy: str | None
+    "URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     rate_limit: EndpointRateLimit | None
     "none: no limit"
     revision: int
@@ -525,13 +533,15 @@ class Endpoint(TypedDict):
     "paused: deliveries are held; enabled if not given"
     tenant: str
     "the key's tenant, else default"
+    tls: EndpointTls | None
+    "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: bool
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: str | None
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     updated_at: str
     url: str
-    "URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointDeadLetters(TypedDict):
@@ -539,6 +549,17 @@ class EndpointDeadLetters(TypedDict):
     endpoint_id: str
     more: bool
     "a lower bound"
+
+
+class EndpointOauth2(TypedDict):
+    audience: NotRequired[str]
+    "a parameter that some token servers want"
+    client_id: str
+    client_secret: str
+    "[redacted] in answers; an update that moves token_url gives it again"
+    scopes: NotRequired[list[str]]
+    token_url: str
+    "address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client"
 
 
 class EndpointPatch(TypedDict):
@@ -555,10 +576,16 @@ class EndpointPatch(TypedDict):
     "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
+    method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
+    "of the requests; POST if not given"
+    oauth2: NotRequired[OAuth2Patch | None]
+    "client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"
     ordering: NotRequired[Literal['key', 'none', None]]
     "none: events of one key do not wait for each other; that of the policy's preset if not given, else key"
     policy: NotRequired[str | InlinePolicyPatch | None]
     "the name of a policy, or a policy, whose preset names its base; none: default"
+    proxy: NotRequired[str | None]
+    "URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     rate_limit: NotRequired[RateLimitPatch | None]
     "none: no limit"
     signature_headers: NotRequired[Literal['standard', 'svix', None]]
@@ -567,12 +594,14 @@ class EndpointPatch(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
+    tls: NotRequired[TLSPatch | None]
+    "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: NotRequired[bool | None]
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     url: NotRequired[str]
-    "URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointPresetShape(TypedDict):
@@ -605,6 +634,15 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
     "to": "NotRequired[str]",
     "bucket": "NotRequired[Literal['minute', 'hour', 'day']]",
 })
+
+
+class EndpointTls(TypedDict):
+    ca: NotRequired[str]
+    "certificates of the authorities that are trusted instead of the system's"
+    client_cert: NotRequired[str]
+    "the client certificate, and behind it those between it and its authority"
+    client_key: NotRequired[str]
+    "its private key, not encrypted; [redacted] in answers"
 
 
 class Event(TypedDict):
@@ -682,7 +720,7 @@ ExportDeadLettersQuery = TypedDict("ExportDeadLettersQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -700,7 +738,7 @@ ExportDeliveriesQuery = TypedDict("ExportDeliveriesQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -1307,7 +1345,7 @@ ListDeadLettersQuery = TypedDict("ListDeadLettersQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -1326,7 +1364,7 @@ ListDeliveriesQuery = TypedDict("ListDeliveriesQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -1369,7 +1407,7 @@ ListEndpointDeliveriesQuery = TypedDict("ListEndpointDeliveriesQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -1797,10 +1835,16 @@ class NewEndpoint(TypedDict):
     "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
+    method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
+    "of the requests; POST if not given"
+    oauth2: NotRequired[OAuth2 | None]
+    "client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"
     ordering: NotRequired[Literal['key', 'none', None]]
     "none: events of one key do not wait for each other; that of the policy's preset if not given, else key"
     policy: NotRequired[str | InlinePolicy | None]
     "the name of a policy, or a policy, whose preset names its base; none: default"
+    proxy: NotRequired[str | None]
+    "URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     rate_limit: NotRequired[RateLimit | None]
     "none: no limit"
     secret: NotRequired[str | None]
@@ -1813,12 +1857,14 @@ class NewEndpoint(TypedDict):
     "paused: deliveries are held; enabled if not given"
     tenant: NotRequired[str | None]
     "the key's tenant, else default"
+    tls: NotRequired[TLS | None]
+    "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: NotRequired[bool | None]
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     url: str
-    "URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class NewEvent(TypedDict):
@@ -2221,6 +2267,28 @@ class NextQuery(TypedDict):
     "who asks, up to 64 characters; also as the header Grapnel-Consumer; the API key's id if not given"
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+
+
+class OAuth2(TypedDict):
+    audience: NotRequired[str | None]
+    "a parameter that some token servers want"
+    client_id: str
+    client_secret: str
+    "[redacted] in answers; an update that moves token_url gives it again"
+    scopes: NotRequired[list[str] | None]
+    token_url: NotRequired[str | None]
+    "address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client"
+
+
+class OAuth2Patch(TypedDict):
+    audience: NotRequired[str | None]
+    "a parameter that some token servers want"
+    client_id: NotRequired[str]
+    client_secret: NotRequired[str]
+    "[redacted] in answers; an update that moves token_url gives it again"
+    scopes: NotRequired[list[str] | None]
+    token_url: NotRequired[str | None]
+    "address of the token server; it must be as public as the endpoint's own. An update that sets it to null removes the client"
 
 
 class Outbox(TypedDict):
@@ -2977,7 +3045,7 @@ RetryDeliveriesQuery = TypedDict("RetryDeliveriesQuery", {
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
     "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
-    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'none']]",
+    "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
     "filter": "NotRequired[str]",
@@ -3297,6 +3365,24 @@ class StreamQuery(TypedDict):
     "who asks, up to 64 characters; also as the header Grapnel-Consumer; the API key's id if not given"
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+
+
+class TLS(TypedDict):
+    ca: NotRequired[str | None]
+    "certificates of the authorities that are trusted instead of the system's"
+    client_cert: NotRequired[str | None]
+    "the client certificate, and behind it those between it and its authority"
+    client_key: NotRequired[str | None]
+    "its private key, not encrypted; [redacted] in answers"
+
+
+class TLSPatch(TypedDict):
+    ca: NotRequired[str | None]
+    "certificates of the authorities that are trusted instead of the system's"
+    client_cert: NotRequired[str | None]
+    "the client certificate, and behind it those between it and its authority"
+    client_key: NotRequired[str | None]
+    "its private key, not encrypted; [redacted] in answers"
 
 
 class Tenant(TypedDict):
