@@ -70,16 +70,16 @@ func TestSecretsOfReachingAreKeptAndNeverShown(t *testing.T) {
 	}
 	for patch, pointer := range map[string]string{
 		`{"oauth2":{"token_url":"https://evil.example/token"}}`:            "/oauth2/client_secret",
-		`{"proxy":"http://me:[redacted]@evil.example:3128"}`:                        "/proxy",
-		`{"headers":{"authorization":"x"}}`:                                         "/headers/authorization",
-		`{"url":"http://a.example"}`:                                                "/tls",
-		`{"tls":{"client_cert":null}}`:                                              "/tls/client_cert",
-		`{"tls":{"client_key":"x"}}`:                                                "/tls/client_key",
-		`{"tls":{"ca":"x"}}`:                                                        "/tls/ca",
+		`{"proxy":"http://me:[redacted]@evil.example:3128"}`:               "/proxy",
+		`{"headers":{"authorization":"x"}}`:                                "/headers/authorization",
+		`{"url":"http://a.example"}`:                                       "/tls",
+		`{"tls":{"client_cert":null}}`:                                     "/tls/client_cert",
+		`{"tls":{"client_key":"x"}}`:                                       "/tls/client_key",
+		`{"tls":{"ca":"x"}}`:                                               "/tls/ca",
 		`{"oauth2":{"token_url":"http://127.0.0.1/","client_secret":"x"}}`: "/oauth2/token_url",
-		`{"proxy":"http://169.254.169.254:80"}`:                                     "/proxy",
-		`{"proxy":"socks5://proxy.example:1080"}`:                                   "/proxy",
-		`{"method":"GET"}`:                                                          "/method",
+		`{"proxy":"http://169.254.169.254:80"}`:                            "/proxy",
+		`{"proxy":"socks5://proxy.example:1080"}`:                          "/proxy",
+		`{"method":"GET"}`:                                                 "/method",
 	} {
 		r := w.ask(admin, "PATCH", at, patch)
 		if r.StatusCode != 422 || !strings.Contains(string(r.body), `"pointer":"`+pointer+`"`) || strings.Contains(string(r.body), "s3cret") {

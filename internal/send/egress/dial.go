@@ -119,7 +119,7 @@ func (s *Sender) connect(ctx context.Context, via []*proxy, addr string, a *atte
 		}
 		return raw, nil
 	}
-	addrs, err := s.addresses(ctx, addr, s.guardOf(a), a)
+	addrs, err := s.addresses(ctx, addr, a.guard(), a)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *Sender) connect(ctx context.Context, via []*proxy, addr string, a *atte
 	if len(via) > 0 {
 		return s.through(ctx, via, addrs, a)
 	}
-	return s.connectAny(ctx, addrs, s.guardOf(a), a.deadline)
+	return s.connectAny(ctx, addrs, a.guard(), a.deadline)
 }
 
 var errLongHeader = errors.New("its headers exceeded 32 KiB")

@@ -223,7 +223,7 @@ func TestEveryLayerRefuses(t *testing.T) {
 		s := sender(t, Options{Resolver: &answers{lists: [][]netip.Addr{answer(text)}}})
 		a := &attempt{sender: s, deadline: time.Now().Add(10 * time.Second)}
 		for _, host := range []string{text, "hooks.example"} {
-			if _, err := s.addresses(t.Context(), net.JoinHostPort(host, trap.port), s.guard, a); !errors.Is(err, errBlocked) {
+			if _, err := s.addresses(t.Context(), net.JoinHostPort(host, trap.port), s.rules.Load().guard, a); !errors.Is(err, errBlocked) {
 				t.Errorf("%s by the name %s: %v", text, host, err)
 			}
 		}

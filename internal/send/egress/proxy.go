@@ -84,9 +84,10 @@ func (r *route) prepareProxies(s *Sender, own string) error {
 	}
 	u, err := ParseProxy(own)
 	if err == nil {
+		is := s.rules.Load()
 		at := *u
 		at.User = nil
-		_, err = parseURL(at.String(), s.opts.HTTPSOnly, s.guard)
+		_, err = parseURL(at.String(), is.httpsOnly, is.guard)
 	}
 	if err != nil {
 		return fmt.Errorf("the endpoint's proxy %w", err)
@@ -143,7 +144,7 @@ func (s *Sender) tunnel(ctx context.Context, via []*proxy, to netip.AddrPort, a 
 
 // toProxy connects to a proxy.
 func (s *Sender) toProxy(ctx context.Context, p *proxy, before []*proxy, a *attempt) (c net.Conn, err error) {
-	guard := s.guard
+	guard := s.rules.Load().guard
 	if !p.own {
 		guard = s.anywhere
 	}

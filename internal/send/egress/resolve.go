@@ -19,12 +19,12 @@ const (
 	connectMinimum = 2 * time.Second // for one of several addresses, unless the deadline is nearer
 )
 
-// guardOf is the guard of an attempt's connection.
-func (s *Sender) guardOf(a *attempt) *guard {
+// guard is the guard of an attempt's connection.
+func (a *attempt) guard() *guard {
 	if a.mail {
-		return s.mailGuard
+		return a.sender.rules.Load().mail
 	}
-	return s.guard
+	return a.sender.rules.Load().guard
 }
 
 // addresses returns the addresses of a host and port that may be dialled. Forbidden ones are

@@ -112,7 +112,8 @@ var errTokenTime = errors.New("no answer in time")
 // trusted besides the system's. It gets no client certificate.
 func (t *tokens) fetch(ctx context.Context, s *Sender, r *route) (*token, error) {
 	o := t.of
-	u, err := parseURL(o.TokenURL, s.opts.HTTPSOnly, s.guard)
+	is := s.rules.Load()
+	u, err := parseURL(o.TokenURL, is.httpsOnly, is.guard)
 	if err != nil {
 		return nil, &dialError{class: policy.ClassBlocked, text: "its URL " + err.Error(), err: err}
 	}
