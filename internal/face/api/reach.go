@@ -32,8 +32,7 @@ func viewReach(address func(string) string, ep *grapnel.Endpoint) (oauth *wire.O
 	return oauth, tls, proxy
 }
 
-// setReach puts them on an endpoint, or adds their faults. What is stored already is not judged
-// again.
+// setReach puts them on an endpoint, or adds their faults. Stored values are not judged again.
 func (a *api) setReach(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
 	a.setOAuth2(c, ep, in, f)
 	a.setTLS(c, ep, in, f)

@@ -67,7 +67,7 @@ const (
 		"cache_log /dev/null\npid_filename DIR/pid\ncoredump_dir DIR\nshutdown_lifetime 0 seconds\npinger_enable off\nnetdb_filename none\n"
 )
 
-// TestRealProxies: deliveries with a client certificate go through tinyproxy and through Squid, over
+// TestRealProxies: deliveries with a client certificate go through tinyproxy and Squid, over
 // connections that are used again. A receiver that is away is the receiver's failure where the
 // proxy says so; a wrong password and a proxy that has gone are the proxy's.
 func TestRealProxies(t *testing.T) {
