@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 1c7e408d4dddb74ebed03e5c6b929d26b86e72904f0663ad0fbe0f2fcab99d85."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is cc42c23aeaad2b8b7fdbd60ad71591e9f02d73f47a28ec2e6e381408bea27ee2."""
 
 from __future__ import annotations
 
