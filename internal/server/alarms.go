@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 )
 
@@ -19,7 +20,7 @@ import (
 const alarmsFile = "alarms"
 
 // watch makes the part that tells of the server's own trouble.
-func (s *Server) watch(place Place) {
+func (s *Server) watch(ctx context.Context, place Place) error {
 	name := alarmsFile
 	if _, port, err := net.SplitHostPort(s.listener.Addr().String()); err == nil && place.url != "" {
 		name += "-" + port
@@ -29,7 +30,12 @@ func (s *Server) watch(place Place) {
 	if s.options.PublicURL != nil {
 		o.URL = s.options.PublicURL.String()
 	}
+	var err error
+	if o.Seal, err = seal.NewFile(ctx, s.options.MasterKey, alarmsFile); err != nil {
+		return err
+	}
 	s.alarms = alarm.New(o)
+	return nil
 }
 
 // called is what people call this server.

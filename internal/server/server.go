@@ -88,7 +88,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(func() error { s.sender.Close(); return nil })
 	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
 	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})
-	s.watch(place)
+	if err = s.watch(ctx, place); err != nil {
+		return nil, err
+	}
 	if s.life, err = s.openStarting(ctx, place, &opened); err != nil {
 		s.unopened(ctx, err)
 		return nil, err

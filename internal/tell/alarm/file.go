@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
@@ -81,6 +82,10 @@ func (k *Keeper) load() {
 	k.open.Store(&map[string]int{})
 	text, err := read(k.o.Path)
 	var d document
+	inClear := k.o.Seal != nil && text != nil && !seal.Is(text)
+	if err == nil {
+		text, err = k.o.Seal.Open(text)
+	}
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &d)
 	}
@@ -97,6 +102,9 @@ func (k *Keeper) load() {
 		k.listeners = append(k.listeners, Listener{&ep, h.Rules})
 	}
 	k.saved, k.alarms = text, d.Alarms
+	if inClear { // from before there was a master key: the first round writes it again
+		k.saved, k.dirty = nil, true
+	}
 }
 
 // save writes the file if it has to say something else than it does.
@@ -110,7 +118,10 @@ func (k *Keeper) save() {
 		return
 	}
 	if err == nil {
-		err = write(k.o.Path, text)
+		var sealed []byte
+		if sealed, err = k.o.Seal.Seal(text); err == nil {
+			err = write(k.o.Path, sealed)
+		}
 	}
 	if err == nil {
 		k.saved, k.unsaved, k.dirty = text, 0, false

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
@@ -84,6 +85,7 @@ type Options struct {
 	Look   func(ctx context.Context) Health // called by one goroutine at a time; it may hang
 	Sender Sender
 	Path   string        // of the file
+	Seal   *seal.File    // seals it; nil: it is in clear
 	Name   func() string // of this server, for people
 	URL    string        // of this server, for people; empty: unknown
 	Log    *slog.Logger
