@@ -201,6 +201,36 @@ func TestDocumentedSettings(t *testing.T) {
 	})
 }
 
+// TestFlagsAndExitCodesAreExplained: every flag has its help, and every exit code is in the table of
+// cli.md.
+func TestFlagsAndExitCodesAreExplained(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" && !f.Hidden {
+				t.Errorf("%s --%s has no help", c.CommandPath(), f.Name)
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&session{World: &cli.World{Program: "grapnel"}}).rootCommand())
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes, err := os.ReadFile("../../internal/face/cli/exit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range regexp.MustCompile(`(?m)^\tExit\w+ += (\d+)$`).FindAllStringSubmatch(string(codes), -1) {
+		if !strings.Contains(string(page), "\n| "+code[1]+" | ") {
+			t.Errorf("docs/cli.md has no exit code %s", code[1])
+		}
+	}
+}
+
 // TestPushNamesItsArgument: a refused name of an event type is the fault of the argument, not of a
 // field that the user has not written.
 func TestPushNamesItsArgument(t *testing.T) {
