@@ -177,7 +177,11 @@ func killed(ctx context.Context, r *Receiver, ids []string, mode, step string) (
 // an inbox whose workers repeat requests of the life before, which have had their effect, has no
 // worker left.
 func allHeld(ctx context.Context, r *Receiver, ids []string) (count int, err error) {
-	err = process.Until(ctx, 30*time.Second, func() (bool, error) {
+	patience := 30 * time.Second
+	if long { // it runs for an hour, beside other work, with fifty events at once
+		patience = 3 * time.Minute
+	}
+	err = process.Until(ctx, patience, func() (bool, error) {
 		held, err := r.Held(ctx)
 		count = 0
 		for _, id := range ids {
