@@ -35,6 +35,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/plain"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api"
+	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/internal/tell/alarm"
@@ -83,6 +84,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
 	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
+	if s.identity, err = peer.NewIdentity(); err != nil {
+		return nil, fmt.Errorf("drawing the key of this node failed: %w", err)
+	}
 	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, Proxy: o.EgressProxy, HTTPSOnly: o.HTTPSOnly,
 		Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
@@ -118,6 +122,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	// The other half of the descriptors is for deliveries, the stores and the listener.
 	s.callers = api.Limit(s.listener, s.http, min(bounds.Fill(o.Bounds.API).Connections, descriptors()/2))
 	s.plain = plain.New(s.http, api.Plain, o.Bounds.Plain)
+	if s.life.peers != nil {
+		s.plain.Handshake = s.handshake
+	}
 	return s, nil
 }
 

@@ -135,7 +135,8 @@ type Server struct {
 	listener  net.Listener
 	callers   net.Listener // the same, with a limit of connections
 	node      string       // its name among the nodes that share a store
-	life      *life        // the first; lives has the current one
+	identity  *peer.Identity
+	life      *life // the first; lives has the current one
 	sender    *egress.Sender
 	http      *http.Server
 	plain     *plain.Server // in front of http

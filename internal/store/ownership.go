@@ -68,11 +68,13 @@ type Shard struct {
 
 // Node is one of the processes that share a store.
 type Node struct {
-	ID       string // new for each start
-	Address  string // where the other nodes reach it
-	Draining bool   // it is giving up its shards
-	Version  int64  // of the configuration that it had applied when it called Beat
-	Ago      time.Duration
+	ID      string // new for each start
+	Address string // where the other nodes reach it
+	// SHA-256 of the certificate by which it proves to the others that this row is its own, in hex
+	Fingerprint string
+	Draining    bool  // it is giving up its shards
+	Version     int64 // of the configuration that it had applied when it called Beat
+	Ago         time.Duration
 }
 
 // ErrFenced is returned by MakeDue and End if another epoch has begun. Nothing was written.

@@ -50,6 +50,15 @@ func (c *conn) serve() {
 			_ = c.Close()
 			return
 		}
+		if first && c.buf[c.r] == handshakeRecord && c.server.Handshake != nil {
+			if given := c.secure(); given {
+				return
+			}
+			if c.base.TLS == nil || !c.await(first) {
+				_ = c.Close()
+				return
+			}
+		}
 		for !first && c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
 			c.r++ // some clients send a line break behind a body; net/http skips it, too
 		}
@@ -62,7 +71,7 @@ func (c *conn) serve() {
 				_ = c.Close()
 				return
 			}
-			c.server.over.give(&begun{Conn: c.Conn, ahead: bytes.Clone(c.buf[c.r:c.w])})
+			c.server.over.give(&begun{Conn: c.Conn, ahead: bytes.Clone(c.buf[c.r:c.w]), secure: c.base.TLS})
 			return
 		}
 		c.r += size
@@ -71,6 +80,35 @@ func (c *conn) serve() {
 			return
 		}
 	}
+}
+
+// handshakeRecord is the first byte of TLS, and of no request.
+const handshakeRecord = 22
+
+// secure makes TLS of a connection whose first bytes begin it, within the time for a head. It sets
+// c.base.TLS, or gives the connection to net/http if that is to speak HTTP/2 on it.
+func (c *conn) secure() (given bool) {
+	ctx, cancel := context.WithTimeout(c.base.Context(), c.server.http.ReadHeaderTimeout)
+	defer cancel()
+	secure, err := c.server.Handshake(ctx, &begun{Conn: c.Conn, ahead: bytes.Clone(c.buf[c.r:c.w])})
+	if err != nil {
+		if c.server.http.ErrorLog != nil {
+			c.server.http.ErrorLog.Printf("plain: TLS handshake with %s failed: %v", c.remote, err)
+		}
+		return false
+	}
+	is := secure.ConnectionState()
+	if is.NegotiatedProtocol == "h2" {
+		if secure.SetDeadline(time.Time{}) != nil {
+			return false
+		}
+		c.server.over.give(secure)
+		return true
+	}
+	c.server.mu.Lock() // Close and Shutdown of the server use it
+	c.Conn, c.base.TLS = secure, &is
+	c.server.mu.Unlock()
+	return false
 }
 
 // await reads the first bytes of the next request; false: none came in time, or the connection was

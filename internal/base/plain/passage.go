@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 )
@@ -45,8 +46,14 @@ func (p *passage) Addr() net.Addr { return &net.TCPAddr{} }
 // begun is a connection of which some bytes were read already.
 type begun struct {
 	net.Conn
-	ahead []byte
+	ahead  []byte
+	secure *tls.ConnectionState // nil: the connection is not TLS
 }
+
+type secureKey struct{}
+
+// NetConn is the connection below, as that of a tls.Conn.
+func (c *begun) NetConn() net.Conn { return c.Conn }
 
 func (c *begun) Read(p []byte) (int, error) {
 	if len(c.ahead) > 0 {
@@ -71,8 +78,11 @@ func closeWrite(c net.Conn) error {
 
 // original is the connection as the listener returned it.
 func original(c net.Conn) net.Conn {
-	if is, ok := c.(*begun); ok {
-		return is.Conn
+	for {
+		above, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = above.NetConn()
 	}
-	return c
 }

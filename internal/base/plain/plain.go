@@ -11,12 +11,16 @@
 // TestHeadsAreThoseOfNetHTTP compare the two. So a proxy in front sees the end of a request where
 // net/http sees it, and no request can be smuggled past it that net/http would have refused.
 //
+// A connection that begins with a TLS handshake is made one of TLS by Server.Handshake. If the two
+// sides agree on HTTP/2, net/http has it from then on.
+//
 // What this package does not promise: that a plain client stays here. A head that arrives in two
 // pieces, or is longer than Bounds.Ahead, costs only processor time.
 package plain
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -32,9 +36,22 @@ func New(s *http.Server, plain func(path string) bool, b Bounds) *Server {
 	is := &Server{http: s, plain: plain, bounds: bounds.Fill(b), over: newPassage(), conns: map[*conn]struct{}{}}
 	is.ahead = make(chan struct{}, is.bounds.Pipelined)
 	is.stopping, is.stop = context.WithCancel(context.Background())
-	if hook := s.ConnContext; hook != nil {
-		s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return hook(ctx, original(c)) }
+	hook, handler := s.ConnContext, s.Handler
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if b, is := c.(*begun); is {
+			ctx = context.WithValue(ctx, secureKey{}, b.secure)
+		}
+		if hook != nil {
+			ctx = hook(ctx, original(c))
+		}
+		return ctx
 	}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil { // net/http does not see TLS below begun
+			r.TLS, _ = r.Context().Value(secureKey{}).(*tls.ConnectionState)
+		}
+		handler.ServeHTTP(w, r)
+	})
 	return is
 }
 
@@ -109,7 +126,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close closes all connections at once.
 func (s *Server) Close() error {
-	s.end(func(c *conn) { _ = c.Close() })
+	s.end(func(c *conn) { _ = original(c.Conn).Close() }) // without a last message of TLS, which may not fit
 	return s.http.Close()
 }
 

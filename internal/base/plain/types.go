@@ -2,6 +2,7 @@ package plain
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,6 +35,10 @@ type Bounds struct {
 
 // Server answers requests from the connections of one listener.
 type Server struct {
+	// Handshake makes TLS of a connection whose first byte begins that; nil: this server speaks none. Set
+	// it before Serve.
+	Handshake func(context.Context, net.Conn) (*tls.Conn, error)
+
 	http   *http.Server
 	plain  func(path string) bool
 	bounds Bounds

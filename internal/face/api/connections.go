@@ -15,8 +15,11 @@ import (
 // the new one is closed.
 func Limit(l net.Listener, s *http.Server, most int) net.Listener {
 	all := &connections{Listener: l, most: most}
-	handler := s.Handler
+	handler, hook := s.Handler, s.ConnContext
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if in, limited := c.(*connection); limited && hook != nil {
+			ctx = hook(ctx, in.Conn)
+		}
 		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +48,7 @@ type connection struct {
 	net.Conn
 	all     *connections
 	waiting *lists.Element // nil: it has a request in a handler, or is closed
+	busy    int            // requests in a handler; more than one with HTTP/2
 	closed  bool
 }
 
@@ -101,8 +105,10 @@ func (all *connections) handling(c *connection) bool {
 	if c.closed {
 		return false
 	}
-	all.waiting.Remove(c.waiting)
-	c.waiting = nil
+	if c.busy++; c.busy == 1 {
+		all.waiting.Remove(c.waiting)
+		c.waiting = nil
+	}
 	return true
 }
 
@@ -110,7 +116,7 @@ func (all *connections) handling(c *connection) bool {
 func (all *connections) waits(c *connection) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if !c.closed {
+	if c.busy--; c.busy == 0 && !c.closed {
 		c.waiting = all.waiting.PushBack(c)
 	}
 }

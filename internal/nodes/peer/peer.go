@@ -6,8 +6,10 @@
 // later. An order or a question that does not get through is answered with an error; asking again
 // shows whether the order took effect.
 //
-// Every program that can read the store is a node: the secret that requests carry is stored there.
-// The bodies are gob, between nodes of the same version or of two consecutive ones; a field that
+// Connections are TLS in which each side compares the other's certificate with the rows of the
+// nodes (identity.go): every program that can write a row is a node, and nothing needs to be
+// configured. The secret that requests carry too holds apart nodes that see different databases
+// after a failover. The bodies are gob, between nodes of the same version or of two consecutive ones; a field that
 // one of them does not have is left out.
 package peer
 
@@ -15,10 +17,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/gob"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -70,8 +75,8 @@ type told struct {
 func Handler(e Engine, o Options) http.Handler {
 	most := bounds.Fill(o.Bounds).Bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+o.Secret)) != 1 {
-			w.WriteHeader(http.StatusNotFound) // a caller without the secret gets 404
+		if r.Method != http.MethodPost || r.TLS == nil || r.TLS.NegotiatedProtocol != Protocol || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+o.Secret)) != 1 {
+			w.WriteHeader(http.StatusNotFound) // a caller that is no node gets 404
 			return
 		}
 		var q asked
@@ -112,18 +117,22 @@ func carried(err error) *grapnel.Error {
 
 // Options configure a Client and its Handler.
 type Options struct {
-	Bounds Bounds // inside this package; zero: their defaults
-	Secret string
-	Log    *slog.Logger
+	Bounds   Bounds // inside this package; zero: their defaults
+	Secret   string
+	Identity *Identity                                   // of this process; the Handler needs none
+	Nodes    func(context.Context) ([]store.Node, error) // reads the rows of all nodes
+	Log      *slog.Logger
 }
 
 // Client sends questions and hints to other nodes.
 type Client struct {
-	secret string
-	bounds Bounds
-	client *http.Client
-	log    *slog.Logger
-	wake   chan struct{}
+	secret   string
+	identity *Identity
+	pins     *pins
+	bounds   Bounds
+	client   *http.Client
+	log      *slog.Logger
+	wake     chan struct{}
 
 	mu      sync.Mutex
 	waiting map[string]*asked // hints, by address
@@ -132,11 +141,35 @@ type Client struct {
 
 // New makes a Client. It sends hints once it runs.
 func New(o Options) *Client {
-	return &Client{
-		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1),
+	r := &Client{
+		secret: o.Secret, identity: o.Identity, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1),
 		waiting: map[string]*asked{}, sending: map[string]bool{},
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, DisableCompression: true}},
 	}
+	r.pins = &pins{nodes: o.Nodes, bounds: r.bounds, log: o.Log}
+	// The scheme of a node's address says how callers reach it; nodes reach it by dial in any case.
+	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, DisableCompression: true,
+		DialContext: r.dial, DialTLSContext: r.dial}}
+	return r
+}
+
+// Server is how this node answers a connection that begins with Protocol.
+func (r *Client) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{Protocol}, Certificates: []tls.Certificate{r.identity.certificate},
+		ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true, // each connection is checked
+		VerifyConnection: func(shown tls.ConnectionState) error { return r.pins.check("", shown) },
+	}
+}
+
+// dial connects to the node at an address. It sends nothing before the other side has proved that
+// it is the node of a row with that address.
+func (r *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{Protocol}, Certificates: []tls.Certificate{r.identity.certificate},
+		InsecureSkipVerify: true, //nolint:gosec // no authority knows the certificate; VerifyConnection compares it
+		VerifyConnection:   func(shown tls.ConnectionState) error { return r.pins.check(address, shown) },
+	}}
+	return dialer.DialContext(ctx, network, address)
 }
 
 // Run sends hints until ctx ends, one request at a time to each node: hints to a node that come
@@ -244,7 +277,10 @@ func (r *Client) ask(ctx context.Context, address string, q *asked) (a told, err
 	}
 	req.Header.Set("Authorization", "Bearer "+r.secret)
 	resp, err := r.client.Do(req)
-	if err != nil {
+	// The other side's alert. With TLS 1.3 it comes after this side's handshake has ended.
+	if op, is := errors.AsType[*net.OpError](err); is && op.Op == "remote error" {
+		return a, fmt.Errorf("peer: the node refused this node's certificate; its log says why: %w", err)
+	} else if err != nil {
 		return a, err
 	}
 	defer func() { _ = resp.Body.Close() }()

@@ -2,17 +2,21 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/plain"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -43,12 +47,72 @@ func (n *node) CatchUp(context.Context) error { return n.fails }
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// table has the rows of the nodes.
+type table struct {
+	mu    sync.Mutex
+	rows  []store.Node
+	reads int
+	err   error
+}
+
+func (d *table) nodes(context.Context) ([]store.Node, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reads++
+	return slices.Clone(d.rows), d.err
+}
+
+func (d *table) put(rows ...store.Node) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rows = rows
+}
+
+func drawn(t *testing.T) *Identity {
+	t.Helper()
+	is, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
+// joins makes the Client of a node that reads a table.
+func (d *table) joins(t *testing.T, secret string, logged io.Writer) *Client {
+	t.Helper()
+	return New(Options{Secret: secret, Identity: drawn(t), Nodes: d.nodes, Log: slog.New(slog.NewTextHandler(logged, nil)),
+		Bounds: Bounds{Reread: time.Millisecond}})
+}
+
+// serve serves a handler as the node of a Client does, and returns its row.
+func serve(t *testing.T, r *Client, h http.Handler) store.Node {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := plain.New(&http.Server{Handler: h, ReadHeaderTimeout: time.Minute}, func(string) bool { return false }, plain.Bounds{})
+	server.Handshake = func(ctx context.Context, c net.Conn) (*tls.Conn, error) {
+		secure := tls.Server(c, r.Server())
+		return secure, secure.HandshakeContext(ctx)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return store.Node{ID: "one", Address: "http://" + l.Addr().String(), Fingerprint: r.identity.Fingerprint}
+}
+
 func two(t *testing.T, secret string) (*node, *Client, string) {
 	t.Helper()
 	n := &node{heads: make(chan []store.Head, 10), queues: make(chan []string, 10)}
-	server := httptest.NewServer(Handler(n, Options{Secret: "the secret"}))
-	t.Cleanup(server.Close)
-	return n, New(Options{Secret: secret, Log: slog.New(slog.DiscardHandler)}), server.URL
+	d := new(table)
+	one := serve(t, d.joins(t, "the secret", io.Discard), Handler(n, Options{Secret: "the secret"}))
+	other := d.joins(t, secret, io.Discard)
+	d.put(one, store.Node{ID: "other", Address: "http://other", Fingerprint: other.identity.Fingerprint})
+	return n, other, one.Address
 }
 
 func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
@@ -105,8 +169,8 @@ func TestHintsGoTogether(t *testing.T) {
 // TestTooManyHints sends more hints at once than the bound, in one call and in several: the first
 // of them arrive.
 func TestTooManyHints(t *testing.T) {
-	n, _, url := two(t, "the secret")
-	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Hints: 3}})
+	n, r, url := two(t, "the secret")
+	r.bounds.Hints = 3
 	r.Hint(url, []store.Head{{Delivery: 1}, {Delivery: 2}}, nil)
 	r.Hint(url, []store.Head{{Delivery: 3}, {Delivery: 4}}, []string{"a", "b", "c", "d"})
 	r.Hint(url, []store.Head{{Delivery: 5}}, []string{"e"})
@@ -122,18 +186,20 @@ func TestTooManyHints(t *testing.T) {
 
 // TestANodeThatStandsStillDelaysNoHints: hints to one node do not wait for the answer of another.
 func TestANodeThatStandsStillDelaysNoHints(t *testing.T) {
-	n, _, url := two(t, "the secret")
+	n, r, url := two(t, "the secret")
 	began, release := make(chan struct{}), make(chan struct{})
-	still := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-release }))
-	defer still.Close()
+	d := new(table)
+	still := serve(t, d.joins(t, "", io.Discard), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-release }))
 	defer close(release)
-	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Within: time.Minute}})
+	rows, _ := r.pins.nodes(t.Context())
+	d.put(append(rows, still)...)
+	r.pins.nodes, r.bounds.Within = d.nodes, time.Minute
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	r.Hint(still.URL, []store.Head{{Delivery: 1}}, nil)
+	r.Hint(still.Address, []store.Head{{Delivery: 1}}, nil)
 	<-began
-	r.Hint(still.URL, []store.Head{{Delivery: 2}}, nil) // it waits for the answer to the first
+	r.Hint(still.Address, []store.Head{{Delivery: 2}}, nil) // it waits for the answer to the first
 	for i := range int64(3) {
 		r.Hint(url, []store.Head{{Delivery: i}}, nil)
 		select {
@@ -161,7 +227,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", authorization)
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := r.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

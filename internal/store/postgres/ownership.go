@@ -34,9 +34,10 @@ const (
 
 	// It deletes nodes that were killed, or the table would grow with each of them.
 	beatSQL = `WITH dead AS (DELETE FROM node WHERE id <> $1 AND seen < clock_timestamp() - interval '1 day')
-		INSERT INTO node (id, address, draining, version, seen) VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (id) DO UPDATE
-		SET address = excluded.address, draining = excluded.draining, version = excluded.version, seen = excluded.seen`
-	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
+		INSERT INTO node (id, address, draining, version, fingerprint, seen) VALUES ($1, $2, $3, $4, $5, clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, version = excluded.version,
+		fingerprint = excluded.fingerprint, seen = excluded.seen`
+	nodesQuery = `SELECT id, address, fingerprint, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
 		WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond' ORDER BY id`
 	leaveSQL = "DELETE FROM node WHERE id = $1"
 )
@@ -132,7 +133,7 @@ func (s *owner) Fresh(ctx context.Context, shards []int, after int64, limit int)
 
 // Beat uses the database's clock. It also deletes nodes that have not been seen for a day.
 func (s *owner) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
-	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining, node.Version); err != nil {
+	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining, node.Version, node.Fingerprint); err != nil {
 		return nil, readError(ctx, err)
 	}
 	return s.Nodes(ctx, within)
@@ -142,7 +143,8 @@ func (s *owner) Beat(ctx context.Context, node store.Node, within time.Duration)
 func (s *owner) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
 	var ago int64
-	err = rows.Ask(ctx, s.owning, nodesQuery, within.Microseconds()).Each([]any{&one.ID, &one.Address, &one.Draining, &ago}, func() {
+	got := rows.Ask(ctx, s.owning, nodesQuery, within.Microseconds())
+	err = got.Each([]any{&one.ID, &one.Address, &one.Fingerprint, &one.Draining, &ago}, func() {
 		one.Ago = time.Duration(ago) * time.Microsecond
 		all = append(all, one)
 	})

@@ -123,11 +123,11 @@ func TestFresh(t *testing.T) {
 
 func TestBeat(t *testing.T) {
 	all := nodes(t, 2)
-	if _, err := all[0].Beat(t.Context(), store.Node{ID: "a", Address: "http://a"}, time.Minute); err != nil {
+	if _, err := all[0].Beat(t.Context(), store.Node{ID: "a", Address: "http://a", Fingerprint: "af"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	there, err := all[1].Beat(t.Context(), store.Node{ID: "b", Address: "http://b", Draining: true}, time.Minute)
-	if err != nil || len(there) != 2 || there[0].Address != "http://a" || !there[1].Draining || there[1].Ago < 0 ||
+	if err != nil || len(there) != 2 || there[0].Address != "http://a" || there[0].Fingerprint != "af" || !there[1].Draining || there[1].Ago < 0 ||
 		there[1].Ago > time.Minute {
 		t.Fatalf("%+v, %v", there, err)
 	}

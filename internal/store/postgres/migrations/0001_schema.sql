@@ -409,7 +409,8 @@ CREATE TABLE node (
     address  text        NOT NULL,
     draining boolean     NOT NULL,
     seen     timestamptz NOT NULL,
-    version  bigint      NOT NULL DEFAULT 0 -- of the configuration that it has applied, for nodes that cannot ask it
+    version  bigint      NOT NULL DEFAULT 0, -- of the configuration that it has applied, for nodes that cannot ask it
+    fingerprint text     NOT NULL DEFAULT '' -- of the certificate with which it proves to other nodes that it is this one
 ) WITH (fillfactor = 50);
 
 -- One row: with this nodes prove to each other that they share the database. Two random identifiers
