@@ -23,7 +23,11 @@ func (s *session) healthCommand() *cobra.Command {
 			"grapnel health --live --server http://10.1.0.11:8420",
 		RunE: s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 			// The client is made without Connect, which fails if it cannot read the key of a server here.
-			c, err := client.New(client.Options{Server: s.nearest(), Timeout: s.timeout})
+			http, err := cli.Trusting(s.ca)
+			if err != nil {
+				return err
+			}
+			c, err := client.New(client.Options{Server: s.nearest(), HTTP: http, Timeout: s.timeout})
 			if err != nil {
 				return cli.Usagef("--server: %v", err)
 			}
@@ -43,7 +47,7 @@ func (s *session) healthCommand() *cobra.Command {
 }
 
 // nearest is the server that health asks: that of --server, else the one that listens as
-// GRAPNEL_LISTEN says, as in a container.
+// GRAPNEL_LISTEN says, as in a container. A server that speaks HTTPS answers probes in the clear too.
 func (s *session) nearest() string {
 	listen, _ := s.Lookup("GRAPNEL_LISTEN")
 	if s.command.Flags().Changed("server") || listen == "" {

@@ -48,13 +48,14 @@ func (s *session) rootCommand() *cobra.Command {
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.server, "server", client.DefaultServer, "server to talk to")
+	flags.StringVar(&s.ca, "ca", "", "file with certificates of authorities, by which alone the server's is verified; empty: those of this machine")
 	flags.StringVar(&s.key, "key", "", "API key; if not given, that of a server here, in "+cli.KeyFile+" or "+cli.DevKeyFile)
 	flags.StringVar(&s.apiKey, "api-key", "", "the same as --key, for commands whose --key is something else")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "form of the output")
 	cli.Form(flags, "table|json|jsonl|name", "output")
 	flags.StringVar(&s.jq, "jq", "", "print the results of this jq expression on the JSON")
 	cli.DurationVar(flags, &s.timeout, "timeout", 30*time.Second, "give up after this time")
-	cli.FromVariables(flags, "server", "output", "timeout")
+	cli.FromVariables(flags, "server", "ca", "output", "timeout")
 	root.SetGlobalNormalizationFunc(cli.NamesOfTimes)
 	// Settings are complete and checked before a command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {

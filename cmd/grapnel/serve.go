@@ -102,6 +102,7 @@ type serveFlags struct {
 	proxy                               cli.Proxy
 	dashboard, statusPage               bool
 	people                              peopleFlags
+	tls                                 tlsFlags
 	least                               slog.LevelVar // of the log; options sets it
 }
 
@@ -114,6 +115,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.Listen, "listen", server.DefaultListen,
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
+	f.tls.add(flags, &f.Options)
 	f.Store = server.DefaultStore
 	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
 	flags.StringVar(&f.masterKey, "master-key", "", "where the master key is that seals the secrets in the database; empty: they are in clear")
@@ -194,6 +196,9 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		if o.EgressProxy, err = egress.ParseProxy(string(f.proxy)); err != nil {
 			return server.Options{}, cli.Usagef("--egress-proxy: it %v", err)
 		}
+	}
+	if err := f.tls.options(&o); err != nil {
+		return server.Options{}, err
 	}
 	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
 		return server.Options{}, err

@@ -17,6 +17,7 @@ import (
 type session struct {
 	*cli.World
 	server  string
+	ca      string
 	key     string
 	apiKey  string
 	output  string
@@ -57,7 +58,11 @@ func (s *session) reader() (reader, error) {
 			return reader{}, err
 		}
 	}
-	c, err := s.Connect(client.Options{Server: s.server, Key: key, Timeout: s.timeout})
+	http, err := cli.Trusting(s.ca)
+	if err != nil {
+		return reader{}, err
+	}
+	c, err := s.Connect(client.Options{Server: s.server, Key: key, HTTP: http, Timeout: s.timeout})
 	return reader{c, p, s.World, s.limited}, err
 }
 

@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/server"
 )
 
 // taken names the flag of an address that is none, and adds the likely holder of the address, and
 // the way out, to the error of a server that cannot listen.
 func taken(ctx context.Context, address string, err error) error {
+	if at, ok := errors.AsType[*server.ListenError](err); ok {
+		address = at.Address
+	}
 	if invalid, ok := errors.AsType[*net.AddrError](err); ok {
 		return cli.Usagef("--listen %s: %s; write HOST:PORT, such as 127.0.0.1:8420", address, invalid.Err)
 	}

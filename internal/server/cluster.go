@@ -61,7 +61,7 @@ func (s *Server) advertised() (string, error) {
 			return "", fmt.Errorf("the machine has no host name for other nodes; set --advertise HOST:PORT: %w", err)
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	return s.scheme() + "://" + net.JoinHostPort(host, port), nil
 }
 
 // cluster returns the nodes that share the store. A server that is alone owns everything.
@@ -79,4 +79,4 @@ func (l *life) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 }
 
 // URL is the server's own address.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+func (s *Server) URL() string { return s.scheme() + "://" + s.listener.Addr().String() }

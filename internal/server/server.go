@@ -78,8 +78,11 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			opened.run()
 		}
 	}()
-	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.Listen); err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
+	if err := s.secure(place); err != nil {
+		return nil, err
+	}
+	if s.listener, err = listenAll(ctx, &o); err != nil {
+		return nil, err
 	}
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
@@ -116,13 +119,14 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.keepPromises()
 	s.lives = newLives(s)
-	s.http = api.Server(s.lives, o.Bounds.API)
+	s.http = api.Server(s.entrance(s.lives), o.Bounds.API)
+	s.http.ConnContext = throughDoor
 	// mostly broken connections of callers
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	// The other half of the descriptors is for deliveries, the stores and the listener.
 	s.callers = api.Limit(s.listener, s.http, min(bounds.Fill(o.Bounds.API).Connections, descriptors()/2))
 	s.plain = plain.New(s.http, api.Plain, o.Bounds.Plain)
-	if s.life.peers != nil {
+	if s.life.peers != nil || s.certificates != nil {
 		s.plain.Handshake = s.handshake
 	}
 	return s, nil
@@ -147,6 +151,13 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}()
 	s.promises.start()
 	defer s.promises.stop(false)
+	if s.certificates != nil {
+		refreshing, stopRefreshing := context.WithCancel(context.WithoutCancel(ctx))
+		var certificates sync.WaitGroup
+		certificates.Go(func() { s.certificates.run(refreshing) })
+		defer certificates.Wait()
+		defer stopRefreshing()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.plain.Serve(s.callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -61,6 +62,10 @@ const (
 // ./grapnel-data.
 type Options struct {
 	Listen string
+	// addresses that serve requests to sources, or the status page, and nothing else; empty: none
+	ListenIngest, ListenStatus string
+	TLS                        TLS
+	Redirect                   string // address that leads to https; empty: none
 	// what the server was started with, for the page that shows it; no secrets
 	Settings []wire.Setting
 	Store    string // sqlite:PATH, or the URL of a PostgreSQL database
@@ -103,6 +108,27 @@ type Options struct {
 	Log    *slog.Logger   // nil: nothing is logged
 }
 
+// TLS says where the server's certificate is from; the zero value: it serves HTTP.
+type TLS struct {
+	Cert, Key string   // files in PEM; empty: none
+	Domains   []string // for which certificates are requested by ACME; empty: none
+	Directory string   // URL of the ACME server; empty: Let's Encrypt
+	Email     string   // for the ACME server's messages; may be empty
+}
+
+// CertificateBounds limit the work for certificates.
+type CertificateBounds struct {
+	Every time.Duration `bound:"10s" tiny:"10ms"` // between two reads of the files
+	Again time.Duration `bound:"1m"`              // first pause after a certificate was not issued
+	Pause time.Duration `bound:"1h"`              // longest such pause
+}
+
+// certificates are what the server shows to callers.
+type certificates interface {
+	get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+	run(ctx context.Context) // keeps them fresh until ctx ends
+}
+
 // Bounds are the sizes and time limits inside every package; zero: their defaults.
 type Bounds struct {
 	SQLite    sqlite.Bounds
@@ -125,34 +151,39 @@ type Bounds struct {
 	OIDC      oidc.Bounds
 	Trace     trace.Bounds
 	Backlog   BacklogBounds
-	Promises  PromiseBounds
+
+	Certificates CertificateBounds
+	Promises     PromiseBounds
 }
 
 // Server is one running Grapnel.
 type Server struct {
-	options   Options                 // that it was opened with
-	changed   atomic.Pointer[Options] // the same, with what Change has replaced
-	listener  net.Listener
-	callers   net.Listener // the same, with a limit of connections
-	node      string       // its name among the nodes that share a store
-	identity  *peer.Identity
-	life      *life // the first; lives has the current one
-	sender    *egress.Sender
-	http      *http.Server
-	plain     *plain.Server // in front of http
-	log       *slog.Logger
-	stopping  atomic.Bool // draining has begun
-	probes    *probes
-	key       KeyNotice
-	session   *sessionKey
-	lives     *lives
-	gate      *api.Gate
-	published published
-	promises  *promises
-	alarms    *alarm.Keeper
-	issuer    *oidc.Provider // nil: people sign in with API keys only
-	traces    *trace.Tracer  // nil: no spans are made
-	rejected  rejected
+	options  Options                 // that it was opened with
+	changed  atomic.Pointer[Options] // the same, with what Change has replaced
+	listener net.Listener            // all addresses; its Addr is that of Options.Listen
+	callers  net.Listener            // the same, with a limit of connections
+
+	certificates certificates // nil: callers speak HTTP
+	callersTLS   *tls.Config
+	node         string // its name among the nodes that share a store
+	identity     *peer.Identity
+	life         *life // the first; lives has the current one
+	sender       *egress.Sender
+	http         *http.Server
+	plain        *plain.Server // in front of http
+	log          *slog.Logger
+	stopping     atomic.Bool // draining has begun
+	probes       *probes
+	key          KeyNotice
+	session      *sessionKey
+	lives        *lives
+	gate         *api.Gate
+	published    published
+	promises     *promises
+	alarms       *alarm.Keeper
+	issuer       *oidc.Provider // nil: people sign in with API keys only
+	traces       *trace.Tracer  // nil: no spans are made
+	rejected     rejected
 }
 
 // cleanup undoes opened parts, the last first.

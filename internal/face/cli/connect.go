@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -43,6 +46,24 @@ func (w *World) Connect(o client.Options) (*client.Client, error) {
 		return nil, Usagef("--server: %v", err)
 	}
 	return c, nil
+}
+
+// Trusting makes an HTTP client that verifies servers by the authorities in a file alone. Without a
+// file it is nil, which stands for a client that takes those of the machine.
+func Trusting(file string) (*http.Client, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Usagef("--ca: %v", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, Usagef("--ca %s: it contains no certificate in PEM", file)
+	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}, nil
 }
 
 // keyHere is the admin key in the default data directory below this one; empty: there is none. If
