@@ -21,14 +21,15 @@ func configShow(s *session) *cobra.Command {
 	var f serveFlags
 	var origin bool
 	c := &cobra.Command{
-		Use: "show [--origin]", Aliases: []string{"get"}, Short: "Show the settings that grapnel serve would have here", Args: takes(cobra.NoArgs),
+		Use: "show [--origin]", Aliases: []string{"get"}, Args: takes(cobra.NoArgs),
+		Short: "Show the settings that grapnel serve would have here",
 		Long: "Show the settings that grapnel serve would have here: it reads the same flags, GRAPNEL_* variables and config file, " +
 			"and asks no server. Secrets are hidden. RELOAD says which settings a running server takes over at SIGHUP.",
 		Example: "grapnel config show --origin --config /etc/grapnel.yaml",
 	}
 	f.add(c.Flags())
 	cli.Conceal(c.Flags(), "config") // serve has them in its help
-	c.Flags().BoolVar(&origin, "origin", false, "say where each value was found: a flag, a variable, a line of the config file, or the default")
+	c.Flags().BoolVar(&origin, "origin", false, "say where each value was found: a flag, a variable, a line of the file, or the default")
 	c.RunE = s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 		all := s.Settings(c.Flags(), serverSecrets)
 		head := []string{"SETTING", "VALUE", "RELOAD"}

@@ -33,7 +33,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.rotateCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),
 		s.configCommand(), s.migrateCommand(), s.backupCommand(), s.monitoringCommand(), s.simulateCommand(), s.tortureCommand(),
-		s.healthCommand(), s.versionCommand(), man(s))
+		s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version
 	root.SetHelpFunc(s.help)

@@ -98,7 +98,10 @@ func (l *links) path(r *http.Request) string {
 // trusts says whether the request came through a proxy whose headers are believed.
 func (l *links) trusts(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && l.proxies != nil && slices.ContainsFunc(l.proxies(), func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+	if err != nil || l.proxies == nil {
+		return false
+	}
+	return slices.ContainsFunc(l.proxies(), func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 const (

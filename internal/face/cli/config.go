@@ -87,8 +87,8 @@ func scalar(n *yaml.Node) (string, bool) {
 	return "", false
 }
 
-// unknown are the names that are not settings of this command, in the order of lines: a typing error
-// must not pass as a default.
+// unknown are the names that are not settings of this command, in the order of lines: a typing
+// error must not pass as a default.
 func (c config) unknown(flags *pflag.FlagSet) (faults []Wrong) {
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -23,8 +23,8 @@ func LogLevel(format, level string) (least slog.Level, err error) {
 	return least, nil
 }
 
-// Logger makes the server's log, on stderr: JSON, or text, in colour on a terminal. least may change
-// while it is in use.
+// Logger makes the server's log, on stderr: JSON, or text, in colour on a terminal. least may
+// change while it is in use.
 func (w *World) Logger(format string, least slog.Leveler) *slog.Logger {
 	switch {
 	case format == "json":

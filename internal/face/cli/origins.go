@@ -35,6 +35,14 @@ func Conceal(flags *pflag.FlagSet, but ...string) {
 	})
 }
 
+// Unsettled makes Settle leave flags alone.
+func Unsettled(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		delete(f.Annotations, fromVariable)
+		delete(f.Annotations, fromFile)
+	})
+}
+
 // Settings lists the settings among some flags, after Settle. secrets are the variables of those
 // without a flag, of which the set ones are listed.
 func (w *World) Settings(flags *pflag.FlagSet, secrets []string) (all []Given) {
@@ -52,7 +60,7 @@ func (w *World) Settings(flags *pflag.FlagSet, secrets []string) (all []Given) {
 		all = append(all, g)
 	})
 	for _, name := range secrets {
-		if _, origin, found, _ := w.lookup(name, true); found {
+		if _, origin, found, err := w.lookup(name, true); err == nil && found {
 			setting := strings.ToLower(strings.TrimPrefix(name, "GRAPNEL_"))
 			all = append(all, Given{Name: strings.ReplaceAll(setting, "_", "-"), Value: hidden, Origin: origin})
 		}
@@ -71,11 +79,15 @@ func Differing(was, is []Given) (names []string) {
 }
 
 // CheckFile returns all faults of a config file: those of each setting, and that of the good ones
-// together with the variables. fresh makes the flags of the command without values, and the check
-// of their values.
+// together with the variables; without a path, the faults of the variables. fresh makes the flags
+// of the command without values, and the check of their values.
 func (w *World) CheckFile(path string, fresh func() (flags *pflag.FlagSet, check func() error)) []Wrong {
 	flags, together := fresh()
-	file, faults := readConfig(path)
+	var file config
+	var faults []Wrong
+	if path != "" {
+		file, faults = readConfig(path)
+	}
 	faults = append(faults, file.unknown(flags)...)
 	if err := w.settleVariables(flags); err != nil {
 		faults = append(faults, Wrong{Detail: err.Error()})
@@ -154,8 +166,8 @@ func Variables(root *cobra.Command, secrets []string) []string {
 	return all
 }
 
-// Not settings: Kubernetes describes a service named grapnel in such variables, and the tests of the
-// program have theirs.
+// Not settings: Kubernetes describes a service named grapnel in such variables, and the tests of
+// the program have theirs.
 var (
 	ofKubernetes = regexp.MustCompile(`^GRAPNEL_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 	ofTests      = regexp.MustCompile(`^GRAPNEL_(TEST|SOAK|SEED)(_|$)`)

@@ -97,8 +97,8 @@ func (e *Engine) makeParts(o Options) {
 		admission: e.admission, pending: e.pending, arrived: e.publisher.arrived, end: e.chores.end}
 }
 
-// SetLimits replaces the limits of each tenant, and the retention from the next round of purging on.
-// Types that a tenant has published stay known under a lower limit.
+// SetLimits replaces the limits of each tenant, and the retention from the next round of purging
+// on. Types that a tenant has published stay known under a lower limit.
 func (e *Engine) SetLimits(pending int64, endpoints, types int, keep Retention) {
 	e.pending.limit(pending)
 	e.most.Store(int64(endpoints))
