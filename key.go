@@ -2,6 +2,7 @@ package grapnel
 
 import (
 	"encoding/base64"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -14,6 +15,28 @@ type Key struct {
 	Scopes    []Scope
 	Hash      [32]byte // SHA-256 of the whole key text, which carries 256 random bits
 	CreatedAt time.Time
+	ExpiresAt time.Time `json:",omitzero"`  // zero: never
+	From      []string  `json:",omitempty"` // ranges of the addresses that may use it; empty: all
+}
+
+// Ended says whether the key is no longer valid at a time.
+func (k *Key) Ended(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// Takes says whether the key may be used from an address.
+func (k *Key) Takes(from netip.Addr) bool {
+	return len(k.From) == 0 || slices.ContainsFunc(k.From, func(text string) bool {
+		p, err := Range(text)
+		return err == nil && p.Contains(from.Unmap().WithZone(""))
+	})
+}
+
+// Range reads a range of addresses: 10.0.0.0/8, or one address.
+func Range(text string) (netip.Prefix, error) {
+	if at, err := netip.ParseAddr(text); err == nil {
+		return at.Unmap().Prefix(at.Unmap().BitLen())
+	}
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err
 }
 
 // AdminKeyID is the id of the admin key of a server's first start, and of those that replace it.

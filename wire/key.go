@@ -11,6 +11,9 @@ type NewKey struct {
 	Name   string          `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
 	Scopes []grapnel.Scope `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" doc:"admin includes all others"`
 	Tenant string          `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant whose things it sees; none: all tenants"`
+
+	ExpiresAt string   `json:"expires_at" maxLength:"64" form:"end" doc:"when it ends: a time, a date, a duration from now such as 90d, or never; none: a year from now"`
+	From      []string `json:"from" maxItems:"32" form:"range" doc:"ranges of addresses that may use it, such as 10.0.0.0/8; none: every address"`
 }
 
 // MarshalJSON writes the fields that are set.
@@ -27,7 +30,9 @@ type Key struct {
 	CreatedAt time.Time       `json:"created_at"`
 	Role      grapnel.Role    `json:"role,omitempty" enum:"viewer,operator,developer,admin" doc:"only of a person who has signed in"`
 	Payloads  *bool           `json:"payloads,omitempty" doc:"only of whoami: whether the caller sees data of events and bodies of requests"`
-	ExpiresAt *time.Time      `json:"expires_at,omitempty" doc:"only of a pass, as a portal has it: when it ends"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty" doc:"when it ends; none: never"`
+	From      []string        `json:"from,omitempty" doc:"the only addresses that may use it; none: every address"`
+	LastUsed  *time.Time      `json:"last_used_at,omitempty" doc:"the last request with it, to the minute; none: none is known"`
 	Endpoints []string        `json:"endpoints,omitempty" doc:"only of a pass that is limited to these endpoints"`
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,21 +16,22 @@ var keys = resource[client.Key]{
 	path: "/v1/keys", plural: "API keys", id: "KEY_ID",
 	settings: cli.KeySettings,
 	needed:   []string{"name", "scope"},
-	head:     []string{"KEY", "NAME", "SCOPES", "TENANT", "CREATED"},
+	head:     []string{"KEY", "NAME", "SCOPES", "TENANT", "CREATED", "ENDS", "LAST USE"},
 	row: func(r reader, k *client.Key) []string {
-		return []string{k.ID, k.Name, scopesOf(k), k.Tenant, r.Time(&k.CreatedAt)}
+		return []string{k.ID, k.Name, scopesOf(k), k.Tenant, r.Time(&k.CreatedAt), r.Time(k.ExpiresAt), r.Time(k.LastUsed)}
 	},
-	view: func(_ reader, k *client.Key) cli.View {
+	view: func(r reader, k *client.Key) cli.View {
 		return object(k.ID, k.JSON(), [][]string{
 			{"key", k.Secret}, {"id", k.ID}, {"name", k.Name}, {"scopes", scopesOf(k)}, {"tenant", k.Tenant},
+			{"ends", cmp.Or(r.Time(k.ExpiresAt), "never")}, {"from", strings.Join(k.From, ", ")}, {"last use", r.Time(k.LastUsed)},
 		})
 	},
 	once: "key", note: "The key is shown only now: keep it somewhere safe.",
 	verbs: []verb{
-		{"create", "Create an API key and show it, this once", "grapnel keys create --name ci --scope publish,read --tenant acme"},
+		{"create", "Create an API key and show it, this once", "grapnel keys create --name ci --scope publish,read --tenant acme --expires 90d --from 10.0.0.0/8"},
 		{"list", "List API keys", ""},
-		{"get", "Show the name, scopes and tenant of an API key", ""},
-		{"update", "Change the name or scopes of an API key", "grapnel keys update key_… --scope publish"},
+		{"get", "Show an API key, without its secret", ""},
+		{"update", "Change name, scopes, end or addresses of an API key", "grapnel keys update key_… --expires 90d"},
 		{"delete", "Delete API keys; they stop working at once", ""},
 	},
 }

@@ -41,7 +41,8 @@ var withoutFlag = map[string]string{
 
 // value is one for each kind of setting: what the flag gets and what the field becomes.
 var value = map[string][2]string{
-	"text": {"x", `"x"`}, "duration": {"5m", `"5m"`}, "content": {"x", `"x"`}, "contents": {"x", `"x"`}, "policy": {"standard", `"standard"`},
+	"text": {"x", `"x"`}, "end": {"2031-01-01T00:00:00Z", `"2031-01-01T00:00:00Z"`},
+	"duration": {"5m", `"5m"`}, "content": {"x", `"x"`}, "contents": {"x", `"x"`}, "policy": {"standard", `"standard"`},
 	"rate": {"5/9", `{"burst":9,"per_second":5}`}, "list": {"a,b", `["a","b"]`}, "list or none": {"none", `[]`}, "int": {"3", `3`}, "json": {`{"type":"object"}`, `{"type":"object"}`},
 	"switch": {"true", `true`}, "size": {"1KiB", `1024`}, "headers": {"X-A=1", `{"X-A":"1"}`},
 }

@@ -128,7 +128,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.proxy, "egress-proxy", "forward proxy of all deliveries; empty: none")
 	flags.Var(&f.public, "public-url", "public address of this server, with its path, for links in answers; endpoints may not lead there")
 	flags.Var((*cli.Networks)(&f.Proxies), "trusted-proxies",
-		"address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
+		"address ranges of proxies whose X-Forwarded-For, -Proto, -Host and -Prefix are believed")
 	flags.BoolVar(&f.HTTPSOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.BoolVar(&f.MetricsOpen, "metrics-open", false, "show /metrics without a key")
 	flags.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard at /; false: only the API")

@@ -26,6 +26,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -131,6 +132,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	l.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: l.engine, Store: l.store, Log: o.Log})
 	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log})
+	l.used = lastuse.New(lastuse.Options{Bounds: o.Bounds.LastUse, Store: l.store, Exists: l.engine.HasKey, Log: o.Log})
 	l.alerts = alerting.New(alerting.Options{
 		Bounds:     o.Bounds.Alerting,
 		Engine:     l.engine,
@@ -155,6 +157,7 @@ func (l *life) run(ctx context.Context, silent bool) {
 	moving.Go(func() { l.replays.Run(ctx) })
 	moving.Go(func() { l.relays.Run(ctx) })
 	moving.Go(func() { l.ingress.Run(ctx) })
+	moving.Go(func() { l.used.Run(ctx) })
 	if !silent {
 		moving.Go(func() { l.alerts.Run(ctx) })
 		moving.Go(func() { l.minutes.Run(ctx) })
@@ -185,6 +188,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Replays:      l.replays,
 		Alerts:       l.alerts,
 		Minutes:      l.minutes,
+		Used:         l.used,
 		Keep:         s.keep,
 		Published: func(good bool, took time.Duration, refused string) {
 			if o.Silent {

@@ -35,6 +35,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
 	"github.com/grapnelhq/grapnel/wire"
@@ -142,6 +143,7 @@ type Bounds struct {
 	Alarm     alarm.Bounds
 	Alerting  alerting.Bounds
 	Minutes   minutes.Bounds
+	LastUse   lastuse.Bounds
 	Peer      peer.Bounds
 	Ingress   ingress.Bounds
 	Egress    egress.Bounds
@@ -216,6 +218,7 @@ type life struct {
 	relays  *relay.Runner
 	alerts  *alerting.Keeper
 	minutes *minutes.Keeper
+	used    *lastuse.Keeper
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
 	backlog *backlog

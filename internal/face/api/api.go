@@ -69,6 +69,7 @@ type Options struct {
 	Documents   store.Documents       // incidents
 	Promises    func() promise.Report // how the server keeps its promises
 	Status      http.Handler          // the public status page in all its forms; nil: there is none
+	Used        Uses                  // the last uses of keys; nil: none are noted
 	Passes      *pass.Sealer          // reads and makes passes
 	MasterKey   MasterKey             // wraps data keys
 
@@ -209,6 +210,7 @@ type call struct {
 	scope   store.Scope // what that key may touch
 	pass    *pass.Pass  // instead of a key; key has what it says
 	session *pass.Pass  // the pass of the request: the same, or the session of the key
+	until   time.Time   // the end of the key, or of that which made the pass; zero: never
 	query   query
 	body    []byte
 	held    held // memory for the body

@@ -83,10 +83,30 @@ func (a *api) authenticate(c *call) error {
 
 // authenticated makes a key the caller's, if it may do what the route is for.
 func (a *api) authenticated(c *call, key grapnel.Key) error {
+	if err := a.usable(c, &key); err != nil {
+		return err
+	}
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key, c.scope = key, scopeOf(key.Tenant)
+	c.key, c.scope, c.until = key, scopeOf(key.Tenant), key.ExpiresAt
+	return nil
+}
+
+// usable refuses a key that has ended, or that may not be used from the caller's address. Only its
+// holder has the key, so only its holder reads why. A use is noted.
+func (a *api) usable(c *call, key *grapnel.Key) error {
+	now := a.Clock()
+	if key.Ended(now) {
+		return grapnel.Errorf(codeUnauthenticated, "The API key %s ended at %s.", key.ID, key.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	if from := c.links.client(c.Request); !key.Takes(from) {
+		return &grapnel.Error{Code: codeForbidden, Detail: "The API key may not be used from this address.",
+			Fields: []grapnel.Field{{Pointer: "/from", Detail: "does not contain " + from.String()}}}
+	}
+	if a.Used != nil {
+		a.Used.Saw(key.ID, now)
+	}
 	return nil
 }
 
@@ -117,6 +137,13 @@ func (a *api) authenticatePass(c *call, token string) error {
 			return errPassEnded
 		}
 		return a.authenticated(c, key)
+	}
+	if m := p.Maker; m != nil && m.Key != "" { // it ends with the key that made its link
+		maker, known := a.Engine.MakerKey(p)
+		if !known || maker.Ended(a.Clock()) {
+			return errPassEnded
+		}
+		c.until = maker.ExpiresAt
 	}
 	key := p.Key()
 	if !c.route.admits(p, &key) {
@@ -179,11 +206,17 @@ func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return release
 	}
+	if !c.until.IsZero() {
+		ctx, end := context.WithTimeout(c.Context(), c.until.Sub(a.Clock()))
+		c.Request = c.WithContext(ctx)
+		release = end
+	}
 	if c.session != nil {
+		before := release
 		ctx, leave := a.Engine.WhilePass(c.Context(), c.session)
 		ctx, end := context.WithTimeout(ctx, c.session.Ends.Sub(a.Clock()))
 		c.Request = c.WithContext(ctx)
-		release = func() { end(); leave() }
+		release = func() { end(); leave(); before() }
 	}
 	if c.pass == nil {
 		tenant, route := c.key.Tenant, c.route

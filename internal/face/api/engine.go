@@ -16,6 +16,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 )
 
+// Uses are the last uses of API keys.
+type Uses interface {
+	Saw(key string, now time.Time)
+	Last(key string) time.Time // zero: none is known
+}
+
 // Engine is what the API needs of the engine: the way in, the operator's hand, and the
 // configuration it holds in memory.
 type Engine interface {

@@ -38,6 +38,8 @@ var (
 	identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	serviceURL = regexp.MustCompile(`^[A-Za-z]+(\+https?)?://[^\x00-\x1f\x7f]*$`)
 	zoneName   = regexp.MustCompile(`^(UTC|[A-Za-z]{2,20}(/[A-Za-z0-9_+-]{1,20}){1,2})$`)
+	keyEnd     = regexp.MustCompile(`^(never|[0-9.]+(d|h|m|s)[0-9.dhms]{0,20}|[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt][0-9A-Za-z:.+-]{1,40})?)$`)
+	addresses  = regexp.MustCompile(`^[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?$`)
 	timeOfDay  = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 	ruleName   = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	eventType  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
@@ -77,6 +79,8 @@ var forms = strict.Forms{
 	"secret":    {Pattern: signingKey, Later: true},
 	"rule":      {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},
 	"service":   {Pattern: serviceURL, Example: "slack://hook:A-B-C@webhook", Later: true},
+	"end":       {Must: "must be a time, a date, a duration such as 90d, or never", Pattern: keyEnd, Example: "90d", Check: isEnd},
+	"range":     {Must: "must be an address, or a range such as 10.0.0.0/8", Pattern: addresses, Example: "10.0.0.0/8", Check: isRange},
 	"clock":     {Must: "must be a time of day as in 22:00", Pattern: timeOfDay, Example: "22:00"},
 	"clock_end": {Must: "must be a time of day as in 07:00", Pattern: timeOfDay, Example: "07:00"},
 	"zone": {Must: "must be UTC or a name of the time zone database, as in Europe/Berlin", Pattern: zoneName,

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
@@ -35,10 +36,32 @@ func keyRoutes() []route {
 	}
 }
 
-var keyFields = pairOf[grapnel.Key, wire.NewKey]("Tenant")
+var keyFields = pairOf[grapnel.Key, wire.NewKey]("Tenant", "ExpiresAt")
 
 func viewKey(k *grapnel.Key) wire.Key {
-	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt}
+	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt, ExpiresAt: timeOf(k.ExpiresAt),
+		From: k.From}
+}
+
+// viewUsed shows a key with its last use.
+func (a *api) viewUsed(k *grapnel.Key) wire.Key {
+	v := viewKey(k)
+	if a.Used != nil {
+		v.LastUsed = timeOf(a.Used.Last(k.ID))
+	}
+	return v
+}
+
+// setEnd sets the end of a key, which must be ahead.
+func setEnd(k *grapnel.Key, text string, now time.Time, f *strict.Faults) {
+	at, err := endOf(text, now)
+	if err != nil {
+		return // the form has named the fault
+	}
+	if !at.IsZero() && !at.After(now) && !at.Equal(k.ExpiresAt) {
+		f.Add("/expires_at", "must be in the future")
+	}
+	k.ExpiresAt = at
 }
 
 // createKey makes a key of 256 random bits, which is shown in this answer only.
@@ -47,6 +70,7 @@ func createKey(a *api, c *call) (answer, error) {
 	in := decode[wire.NewKey](c.body, &f)
 	k := grapnel.Key{ID: a.newID(grapnel.KeyPrefix, c.now), CreatedAt: c.now}
 	keyFields.set(&in, &k)
+	setEnd(&k, in.ExpiresAt, c.now, &f)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
 		if k.Tenant == grapnel.OperatorTenant {
@@ -78,7 +102,7 @@ func createKey(a *api, c *call) (answer, error) {
 
 func listKeys(a *api, c *call) (answer, error) {
 	of := func(k *grapnel.Key) (id, tenant string) { return k.ID, k.Tenant }
-	return listed(c, a.Engine.Keys(c.scope), of, each(viewKey))
+	return listed(c, a.Engine.Keys(c.scope), of, each(a.viewUsed))
 }
 
 // namedKey is the one that the path names.
@@ -93,7 +117,7 @@ func namedKey(a *api, c *call) (grapnel.Key, error) {
 
 func getKey(a *api, c *call) (answer, error) {
 	k, err := namedKey(a, c)
-	return shown(k, err, viewKey)
+	return shown(k, err, a.viewUsed)
 }
 
 // whoAmI shows the key of the request to its holder.
@@ -114,11 +138,15 @@ func patchKey(a *api, c *call) (answer, error) {
 		var f strict.Faults
 		var settings wire.NewKey
 		keyFields.show(k, &settings)
+		if settings.ExpiresAt = neverEnds; !k.ExpiresAt.IsZero() {
+			settings.ExpiresAt = k.ExpiresAt.Format(time.RFC3339Nano)
+		}
 		settings, err := patched(c, settings, &f)
 		if err != nil {
 			return nil, err
 		}
 		keyFields.set(&settings, k)
+		setEnd(k, settings.ExpiresAt, c.now, &f)
 		if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 			return nil, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
 		}

@@ -104,6 +104,26 @@ func (l *links) trusts(r *http.Request) bool {
 	return slices.ContainsFunc(l.proxies(), func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
+// client is the address of the caller: the last that no trusted proxy has.
+func (l *links) client(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // or the zero address, which no range contains
+	at := from.Addr().Unmap().WithZone("")
+	if !l.trusts(r) {
+		return at
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		said, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		if at = said.Unmap().WithZone(""); !slices.ContainsFunc(l.proxies(), func(p netip.Prefix) bool { return p.Contains(at) }) {
+			break
+		}
+	}
+	return at
+}
+
 const (
 	lower  = "abcdefghijklmnopqrstuvwxyz"
 	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

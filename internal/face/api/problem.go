@@ -43,7 +43,7 @@ var kinds = []kind{
 	{grapnel.CodeMalformed, 400, "The request cannot be parsed", "Send well-formed UTF-8 JSON, nested at most 64 levels deep, and nothing after it.", false},
 	{codeUnauthenticated, 401, "No valid API key", "Send Authorization: Bearer with a key that exists.", false},
 	{ingress.CodeUnverified, 401, "The webhook could not be verified", "Compare the secret, and the signed text, with the provider's settings; a source in quarantine keeps such requests with the reason.", false},
-	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail.", false},
+	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail, from an address that its field from contains.", false},
 	{grapnel.CodeNotFound, 404, "Not found", "It does not exist, or it belongs to another tenant; the two look the same.", false},
 	{codeMethod, 405, "The method is not allowed here", "Allow lists the allowed methods.", false},
 	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send the request again, faster.", false},

@@ -95,7 +95,7 @@ func explainAnswer(e *client.Error) *Fault {
 	case http.StatusUnauthorized:
 		f.Exit, f.Next = ExitAuth, "Give an API key with GRAPNEL_KEY or --key; a server's first key is in admin.key beside its database."
 	case http.StatusForbidden:
-		f.Exit, f.Next = ExitAuth, "Use a key that has this scope; make one with: grapnel keys create."
+		f.Exit, f.Next = ExitAuth, "Use a key that may do this from here; make one with: grapnel keys create."
 	case http.StatusNotFound, http.StatusGone:
 		f.Exit = ExitNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:

@@ -42,6 +42,7 @@ var kinds = map[string]kind{
 	"switch":       {"", func(f *pflag.FlagSet, name, about string) { f.Bool(name, false, about) }, plain((*pflag.FlagSet).GetBool)},
 	"size":         {"SIZE", func(f *pflag.FlagSet, name, about string) { f.Var(new(Size), name, about) }, readSize},
 	"time":         {"TIME", func(f *pflag.FlagSet, name, about string) { f.Var(new(Moment), name, about) }, readTime},
+	"end":          {"DURATION|DATE|never", bindText, plain((*pflag.FlagSet).GetString)},
 	"past":         {"TIME", func(f *pflag.FlagSet, name, about string) { f.Var(new(Moment).Past(), name, about) }, readTime},
 	"headers": {"NAME=VALUE", func(f *pflag.FlagSet, name, about string) { f.StringToString(name, nil, about) },
 		plain((*pflag.FlagSet).GetStringToString)},

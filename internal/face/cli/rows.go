@@ -93,6 +93,8 @@ var (
 		{"name", "name", "text", "purpose of the key", ""},
 		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},
 		{"tenant", "tenant", "limit", "the only tenant that it sees; all if not given", "create"},
+		{"expires", "expires_at", "end", "when it ends: 90d, 2027-01-31, a time, or never; a year from now if not given", ""},
+		{"from", "from", "list", "ranges of addresses that may use it, such as 10.0.0.0/8; all if not given", ""},
 	}
 )
 

@@ -82,6 +82,7 @@ var values = map[string][2]any{
 	"policy schedule/delays": {[]any{"0s"}, []any{"0s", "5s"}},
 	"policy schedule/tail":   {tabled("stop"), tabled("repeat")},
 	"policy max_attempts":    {3, 4},
+	"key expires_at":         {"2031-01-01T00:00:00Z", "2032-01-01T00:00:00Z"},
 	"policy schedule/base":   {doubling("1s", 2, "1h"), doubling("2s", 2, "1h")},
 	"policy schedule/factor": {doubling("1s", 2, "1h"), doubling("1s", 3, "1h")},
 	"policy schedule/max":    {doubling("1s", 2, "1h"), doubling("1s", 2, "10s")},

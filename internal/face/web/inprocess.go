@@ -14,6 +14,7 @@ import (
 func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 	in := rq.Clone(rq.Context())
 	in.RemoteAddr, in.RequestURI = t.remoteAddr, rq.URL.RequestURI()
+	forward(in, t.forwarded)
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
@@ -35,6 +36,15 @@ func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
 		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: rq,
 	}, nil
+}
+
+const forwardedFor = "X-Forwarded-For"
+
+// forward says whom a proxy named as the browser's address: a key may be bound to addresses.
+func forward(in *http.Request, forwarded []string) {
+	if len(forwarded) > 0 {
+		in.Header[forwardedFor] = forwarded
+	}
 }
 
 // listen has the transport sum up the answers from now on.
@@ -85,8 +95,8 @@ func (w *recorder) Write(p []byte) (int, error) {
 
 // caller makes a client that calls the API with a key or pass on behalf of a browser. It never
 // repeats a request: the API is in this process.
-func (w *web) caller(key, remoteAddr string) (*client.Client, *inProcess) {
-	t := &inProcess{api: w.API, remoteAddr: remoteAddr}
+func (w *web) caller(key string, browser *http.Request) (*client.Client, *inProcess) {
+	t := &inProcess{api: w.API, remoteAddr: browser.RemoteAddr, forwarded: browser.Header.Values(forwardedFor)}
 	c, err := client.New(client.Options{Server: "http://grapnel.invalid", Key: key, HTTP: &http.Client{Transport: t},
 		Retries: -1, Random: w.Random, UserAgent: "grapnel-dashboard"})
 	if err != nil {

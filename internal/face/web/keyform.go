@@ -10,6 +10,8 @@ import (
 var keyBlank = blank{of: reflect.TypeFor[wire.NewKey](), rows: []input{
 	{at: "name", label: "Name", sample: "ci", help: "what the key is for; the audit shows it"},
 	{at: "tenant", label: "Tenant", owner: true, sample: "all tenants", help: "the only tenant that it sees. Empty: all of them"},
+	{at: "expires_at", label: "Ends", sample: "90d", help: "a duration such as 90d, a date, or never. Empty: a year from now"},
+	{at: "from", label: "From", sample: "10.0.0.0/8", help: "addresses and ranges that may use it. Empty: all"},
 	{at: "scopes", label: "It may", help: "publish: publish events. read: see everything. manage: change endpoints, policies, sources and queues. " +
 		"replay: retry, skip and replay. consume: lease messages of queues. admin: all of it, keys and nodes."},
 }}

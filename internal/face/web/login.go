@@ -112,7 +112,7 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 
 // enter begins a session with a key that the API accepts; else the form says why not.
 func (v *visit) enter(text string, m signing) {
-	caller, _ := v.web.caller(text, v.RemoteAddr)
+	caller, _ := v.web.caller(text, v.Request)
 	key, err := caller.WhoAmI(v.Context())
 	var told *client.Error
 	switch {

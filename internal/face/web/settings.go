@@ -21,6 +21,8 @@ type keysModel struct {
 type keyRow struct {
 	ID, Name, Tenant, Scopes string
 	Created                  moment
+	Ends, Used               moment // not set: never
+	From                     string
 	Here                     bool // the key of this session
 	Revoke                   string
 }
@@ -35,6 +37,12 @@ func keys(v *visit) (keysModel, error) {
 	for i := range found.Data {
 		k := &found.Data[i]
 		row := keyRow{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Created: v.at(k.CreatedAt), Here: k.ID == v.session.KeyID}
+		if row.From = say.List(k.From); k.ExpiresAt != nil {
+			row.Ends = v.at(*k.ExpiresAt)
+		}
+		if k.LastUsed != nil {
+			row.Used = v.at(*k.LastUsed)
+		}
 		var names []string
 		for _, s := range k.Scopes {
 			names = append(names, string(s))

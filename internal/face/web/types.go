@@ -216,6 +216,7 @@ type assets struct {
 type inProcess struct {
 	api        http.Handler
 	remoteAddr string
+	forwarded  []string // X-Forwarded-For of the browser's request
 
 	mu    sync.Mutex
 	heard hash.Hash // of all answers; nil: not summed up

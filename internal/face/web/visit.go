@@ -23,7 +23,7 @@ import (
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
 	if v.session != nil {
-		v.client, v.answers = w.caller(v.session.Pass, r.RemoteAddr)
+		v.client, v.answers = w.caller(v.session.Pass, r)
 	}
 	return v
 }
@@ -158,6 +158,7 @@ func (v *visit) pass(to http.ResponseWriter, path string, query url.Values) erro
 	rq.URL.RawQuery = query.Encode()
 	rq.Header.Set("Authorization", "Bearer "+v.session.Pass)
 	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
+	forward(rq, v.Header.Values(forwardedFor))
 	v.web.API.ServeHTTP(to, rq)
 	return nil
 }

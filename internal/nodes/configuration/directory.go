@@ -104,6 +104,9 @@ func (b *Book) Endings(tenant string) []grapnel.AccessRecord {
 	return those(b.Snapshot().access, func(r *grapnel.AccessRecord) bool { return r.Ended != nil && r.Tenant == tenant })
 }
 
+// HasKey says whether there is a key with an id.
+func (b *Book) HasKey(id string) bool { return b.Snapshot().Key(id) != nil }
+
 // KeyByHash finds a key by the hash of its text.
 func (b *Book) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	conf := b.Snapshot()

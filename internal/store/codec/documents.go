@@ -188,7 +188,7 @@ func DecodeEventType(revision int64, body []byte) (grapnel.EventType, error) {
 
 // EncodeKey writes one.
 func EncodeKey(k grapnel.Key) ([]byte, error) {
-	cut(&k.CreatedAt)
+	cut(&k.CreatedAt, &k.ExpiresAt)
 	return encodeDocument(keyDocument{Key: k, Hash: k.Hash[:]}, "key", DecodeKey)
 }
 

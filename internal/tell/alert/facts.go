@@ -23,7 +23,8 @@ type Facts struct {
 	Disk      *Disk
 	Imbalance *int64
 	Burns     []Burn
-	Keys      []grapnel.Key
+	Keys      []grapnel.Key // new ones with all rights
+	Ending    []grapnel.Key // those that have an end
 	Own       Own
 	Unread    Unread // rules whose facts are missing
 }
@@ -112,7 +113,20 @@ func (f *Facts) Samples() []Sample {
 	for i := range f.Sources {
 		all = append(all, f.Sources[i].samples(f.Now)...)
 	}
+	for i := range f.Ending {
+		all = append(all, ending(&f.Ending[i], f.Now))
+	}
 	return append(all, f.operators()...)
+}
+
+// ending is the sample about a key that has an end.
+func ending(k *grapnel.Key, now time.Time) Sample {
+	left, at := k.ExpiresAt.Sub(now), k.ExpiresAt.UTC().Format(time.DateTime+" UTC")
+	text := fmt.Sprintf("The key %s is valid until %s: for %s. Create another one, or give it a later end.", k.ID, at, say.Spoken(left))
+	if left <= 0 {
+		text = fmt.Sprintf("The key %s ended at %s: requests with it are refused.", k.ID, at)
+	}
+	return Sample{KeyExpires, k.Tenant, Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}, left.Hours() / 24, text, Also{}}
 }
 
 // leastBacklog is the number of pending deliveries below which growth is no news.

@@ -36,9 +36,10 @@ func TestEveryRuleCanFire(t *testing.T) {
 			Baseline{Failed: 1, Success: 0.99, Firsts: 1000}, nil}},
 		Sources: []Source{{&grapnel.Source{ID: "src", Tenant: "t", Name: "stripe"}, ago(48 * time.Hour), 40}},
 		Disk:    &Disk{5, 100}, Imbalance: &off,
-		Burns: []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
-		Keys:  []grapnel.Key{{ID: "key_1", Name: "ops"}},
-		Own:   Own{"hooks.example", begin.Add(-time.Hour)},
+		Burns:  []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
+		Keys:   []grapnel.Key{{ID: "key_1", Name: "ops"}},
+		Ending: []grapnel.Key{{ID: "key_2", Tenant: "t", ExpiresAt: begin.Add(24 * time.Hour)}, {ID: "key_3", ExpiresAt: begin.Add(-time.Hour)}},
+		Own:    Own{"hooks.example", begin.Add(-time.Hour)},
 	}
 	got := map[string]int{}
 	for _, s := range f.Samples() {

@@ -62,6 +62,7 @@ const (
 	BurnRate         = "burn_rate"
 	Imbalance        = "audit_imbalance"
 	AdminKey         = "admin_key_created"
+	KeyExpires       = "key_expires"
 )
 
 // slack is the part of a threshold by which a value has to be better before an alert is resolved.
@@ -122,6 +123,8 @@ var rules = []Rule{
 	{Name: AdminKey, Title: "an API key with all rights was created",
 		About:    "An API key with the scope admin and without tenant was created in the last 24 hours.",
 		Operator: true, Severity: grapnel.SeverityWarning, Unit: Yes, Threshold: 1, Once: true},
+	{Name: KeyExpires, Title: "the API key ends", About: "Days until the API key ends and requests with it are refused.",
+		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Days, Threshold: 14, Below: true},
 }
 
 // Rules lists all rules, in the order in which people see them.

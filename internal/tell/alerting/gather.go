@@ -76,6 +76,9 @@ func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Se
 		if k.Tenant == "" && k.May(grapnel.ScopeAdmin) && k.ID != grapnel.AdminKeyID && now.Sub(k.CreatedAt) < adminKeyFor {
 			f.Keys = append(f.Keys, k)
 		}
+		if !k.ExpiresAt.IsZero() {
+			f.Ending = append(f.Ending, k)
+		}
 	}
 	if g.k.o.Burns != nil {
 		f.Burns = g.k.o.Burns()

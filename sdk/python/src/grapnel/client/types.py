@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is cc42c23aeaad2b8b7fdbd60ad71591e9f02d73f47a28ec2e6e381408bea27ee2."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is d9a6be868077c799b7e72293a42214e2d071fe68f596c777474f62ee794652f3."""
 
 from __future__ import annotations
 
@@ -1220,29 +1220,28 @@ class Item(TypedDict):
     "status of the new delivery; pending: not finished"
 
 
-class Key(TypedDict):
-    created_at: str
-    endpoints: NotRequired[list[str]]
-    "only of a pass that is limited to these endpoints"
-    expires_at: NotRequired[str]
-    "only of a pass, as a portal has it: when it ends"
-    id: str
-    key: NotRequired[str]
-    "shown only in the answer that creates it"
-    name: str
-    payloads: NotRequired[bool]
-    "only of whoami: whether the caller sees data of events and bodies of requests"
-    role: NotRequired[Literal['viewer', 'operator', 'developer', 'admin']]
-    "only of a person who has signed in"
-    scopes: list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin', 'endpoints:write', 'secrets:reveal', 'operate', 'payload:read', 'alerts:read']]
-    tenant: str | None
-    "null: not bound to a tenant"
+Key = TypedDict("Key", {
+    "created_at": "str",
+    "endpoints": "NotRequired[list[str]]",
+    "expires_at": "NotRequired[str]",
+    "from": "NotRequired[list[str]]",
+    "id": "str",
+    "key": "NotRequired[str]",
+    "last_used_at": "NotRequired[str]",
+    "name": "str",
+    "payloads": "NotRequired[bool]",
+    "role": "NotRequired[Literal['viewer', 'operator', 'developer', 'admin']]",
+    "scopes": "list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin', 'endpoints:write', 'secrets:reveal', 'operate', 'payload:read', 'alerts:read']]",
+    "tenant": "str | None",
+})
 
 
-class KeyPatch(TypedDict):
-    name: NotRequired[str]
-    scopes: NotRequired[list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin']]]
-    "admin includes all others"
+KeyPatch = TypedDict("KeyPatch", {
+    "expires_at": "NotRequired[str | None]",
+    "from": "NotRequired[list[str] | None]",
+    "name": "NotRequired[str]",
+    "scopes": "NotRequired[list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin']]]",
+})
 
 
 class Lane(TypedDict):
@@ -1948,12 +1947,13 @@ class NewIssueReplay(TypedDict):
     "stop after this number of failures in a row; none: never"
 
 
-class NewKey(TypedDict):
-    name: str
-    scopes: list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin']]
-    "admin includes all others"
-    tenant: NotRequired[str | None]
-    "the tenant whose things it sees; none: all tenants"
+NewKey = TypedDict("NewKey", {
+    "expires_at": "NotRequired[str | None]",
+    "from": "NotRequired[list[str] | None]",
+    "name": "str",
+    "scopes": "list[Literal['publish', 'read', 'manage', 'replay', 'consume', 'admin']]",
+    "tenant": "NotRequired[str | None]",
+})
 
 
 class NewNack(TypedDict):
