@@ -43,7 +43,7 @@ type Endpoint struct {
 	Trace          bool     // requests have the header traceparent, if the event has a trace
 	Secrets        []Secret // the newest first; those that have expired no longer sign
 	Status         EndpointStatus
-	DisabledReason string
+	DisabledReason string // also of a paused one: HeldReason
 	DisabledAt     time.Time
 	// one answer disabled it, such as a 410: pending deliveries are held, even if the policy drops
 	DisabledByAnswer bool
@@ -200,6 +200,9 @@ const (
 	EndpointPaused   EndpointStatus = "paused"
 	EndpointDisabled EndpointStatus = "disabled"
 )
+
+// HeldReason is the DisabledReason of endpoints and queues that a restore has paused.
+const HeldReason = "held since a restore of the database"
 
 // RateLimit is a token bucket.
 type RateLimit struct {

@@ -22,6 +22,9 @@ var endpoints = resource[client.Endpoint]{
 	filters:  cli.EndpointFilters,
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
+	held: func(e *client.Endpoint) (string, bool) {
+		return e.ID, e.Status == grapnel.EndpointPaused && e.DisabledReason == grapnel.HeldReason
+	},
 	once: "secret", note: "The secret is shown only now: give it to the receiver.",
 	verbs: []verb{
 		{"create", "Create an endpoint and show its secret, this once",

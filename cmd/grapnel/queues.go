@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
@@ -18,6 +19,9 @@ var queues = resource[client.Queue]{
 	filters:  cli.OnlyTenant,
 	settings: cli.QueueSettings,
 	head:     queueHead, row: queueRow, view: queueView,
+	held: func(q *client.Queue) (string, bool) {
+		return q.ID, q.Status == grapnel.EndpointPaused && q.DisabledReason == grapnel.HeldReason
+	},
 	verbs: []verb{
 		{"create", "Create a queue: an endpoint that consumers pull from",
 			"grapnel queues create orders --types 'order.*'\ngrapnel queues create payments --source src_… --lease 5m --ordering none"},

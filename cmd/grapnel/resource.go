@@ -35,6 +35,7 @@ type resource[T answer] struct {
 	view     func(r reader, one *T) cli.View
 	created  func(r reader, one *T) cli.View // the answer of create; nil: view
 	verbs    []verb
+	held     func(one *T) (id string, is bool) // whether a restore has paused it; nil: none of this kind
 }
 
 // verb is a command of a resource in words. Its name is create, list, get, update or delete.
@@ -253,7 +254,53 @@ func (t *resource[T]) levers(s *session, all []lever[T]) (commands []*cobra.Comm
 		if l.explained {
 			needs(c, "reason")
 		}
+		if l.name == "resume" && t.held != nil {
+			t.resumesHeld(s, c)
+		}
 		commands = append(commands, c)
 	}
 	return commands
+}
+
+// resumesHeld adds the flag that selects what a restore has paused.
+func (t *resource[T]) resumesHeld(s *session, c *cobra.Command) {
+	held := c.Flags().Bool("held", false, "all that restore --hold or hold has paused, and no others")
+	some, resume := c.Args, c.RunE
+	c.Use = strings.TrimSuffix(c.Use, t.id+"…") + "[" + t.id + "…]"
+	c.Example = "grapnel " + t.plural + " resume --held"
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if *held {
+			return takes(cobra.NoArgs)(cmd, args)
+		}
+		return some(cmd, args)
+	}
+	c.RunE = func(cmd *cobra.Command, ids []string) error {
+		if !*held {
+			return resume(cmd, ids)
+		}
+		r, err := s.reader()
+		if err != nil {
+			return err
+		}
+		for q := (url.Values{"limit": {"500"}}); ; {
+			var page client.Page[T]
+			if err := r.Do(cmd.Context(), http.MethodGet, t.path, q, nil, &page); err != nil {
+				return err
+			}
+			for i := range page.Data {
+				if id, is := t.held(&page.Data[i]); is {
+					ids = append(ids, id)
+				}
+			}
+			if page.Next == "" {
+				break
+			}
+			q.Set("cursor", page.Next)
+		}
+		if len(ids) == 0 {
+			s.Note("no %s are held", t.plural)
+			return nil
+		}
+		return resume(cmd, ids)
+	}
 }

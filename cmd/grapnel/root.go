@@ -32,8 +32,8 @@ func (s *session) rootCommand() *cobra.Command {
 		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.rotateCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),
-		s.configCommand(), s.migrateCommand(), s.backupCommand(), s.monitoringCommand(), s.simulateCommand(), s.tortureCommand(),
-		s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
+		s.configCommand(), s.migrateCommand(), s.backupCommand(), s.restoreCommand(), s.holdCommand(), s.monitoringCommand(),
+		s.simulateCommand(), s.tortureCommand(), s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version
 	root.SetHelpFunc(s.help)

@@ -145,6 +145,9 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	cli.DurationVar(flags, &f.Retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
 	flags.Var((*cli.KeepRules)(&f.Rules), "retention-rule",
 		"another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
+	flags.StringVar(&f.Backups.Dir, "backup-dir", "", "directory for backups that the server makes by itself; empty: none")
+	cli.DurationVar(flags, &f.Backups.Every, "backup-every", server.DefaultBackupEvery, "time from one backup to the next")
+	flags.IntVar(&f.Backups.Keep, "backup-keep", server.DefaultBackupKeep, "how many complete backups stay; older ones are removed")
 	f.people.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log")
@@ -177,6 +180,10 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.DrainTimeout)
 	case f.Retention <= 0:
 		return server.Options{}, cli.Usagef("--retention %v: it must be greater than 0", f.Retention)
+	case f.Backups.Every < server.LeastBackupEvery:
+		return server.Options{}, cli.Usagef("--backup-every %v: it must be at least %v", f.Backups.Every, server.LeastBackupEvery)
+	case f.Backups.Keep < 1:
+		return server.Options{}, cli.Usagef("--backup-keep %d: it must be at least 1", f.Backups.Keep)
 	case f.MaxInFlight < 1:
 		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.MaxInFlight)
 	case f.MaxPerHost < 0:

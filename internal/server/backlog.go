@@ -130,22 +130,25 @@ func (p Place) size(of keeper) func(context.Context) (int64, error) {
 	if db, is := of.(*postgres.Store); is {
 		return db.Size
 	}
-	return func(context.Context) (all int64, err error) {
-		for _, end := range []string{"", "-wal", ".data"} {
-			info, err := os.Stat(p.file() + end)
-			if err != nil && (end == "" || !os.IsNotExist(err)) {
-				return 0, err
-			}
-			switch {
-			case err != nil:
-			case end == ".data":
-				all += journal.Size(info)
-			default:
-				all += info.Size()
-			}
+	return func(context.Context) (int64, error) { return p.fileSize() }
+}
+
+// fileSize is the size of an SQLite database.
+func (p Place) fileSize() (all int64, err error) {
+	for _, end := range []string{"", "-wal", ".data"} {
+		info, err := os.Stat(p.file() + end)
+		if err != nil && (end == "" || !os.IsNotExist(err)) {
+			return 0, err
 		}
-		return all, nil
+		switch {
+		case err != nil:
+		case end == ".data":
+			all += journal.Size(info)
+		default:
+			all += info.Size()
+		}
 	}
+	return all, nil
 }
 
 // file is the path of the database without symbolic links: its disk and its log are there.

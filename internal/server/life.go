@@ -24,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/engine"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
 	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
@@ -75,6 +76,10 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		return err
 	}
 	opened.add(l.store.Close)
+	if db, is := l.store.(*sqlite.Store); is && o.Backups.Dir != "" {
+		l.backups = s.backups
+		l.backups.copy, l.backups.size = db.Backup, l.place.fileSize
+	}
 	if s.session == nil { // now that the database can be used
 		if err := s.readSessionKey(l.place); err != nil {
 			return err
@@ -144,6 +149,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 
 		Disk:        l.place.space(l.store, o.DatabaseSpace),
 		Certificate: ownCertificate(o.PublicURL, nil),
+		Backups:     s.backups.state,
 		Burns:       func() []alert.Burn { return burns(s.promises.latest()) },
 	})
 	return nil
@@ -161,6 +167,9 @@ func (l *life) run(ctx context.Context, silent bool) {
 	if !silent {
 		moving.Go(func() { l.alerts.Run(ctx) })
 		moving.Go(func() { l.minutes.Run(ctx) })
+	}
+	if l.backups != nil {
+		moving.Go(func() { l.backups.run(ctx) })
 	}
 	if l.peers != nil {
 		moving.Go(func() { l.peers.Run(ctx) })

@@ -19,6 +19,7 @@ func (s *Server) registry() *prometheus.Registry {
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(callerNumbers(s.gate)...)
 	r.MustRegister(s.published.seconds, s.rejected.calls, s.promises.judged.events)
+	r.MustRegister(backupNumbers(s.backups)...)
 	if s.alarms != nil {
 		r.MustRegister(s.alarms)
 	}
@@ -149,5 +150,34 @@ func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 			func(s egress.Stats) float64 { return float64(s.InFlight) }},
 		{"grapnel_egress_connections", "Open connections to receivers.", true,
 			func(s egress.Stats) float64 { return float64(s.Open) }},
+	})
+}
+
+// backupNumbers are the metrics of scheduled backups. A server without them has them too, as zeros.
+func backupNumbers(b *backups) []prometheus.Collector {
+	type counts struct {
+		failed       int
+		newest       time.Time
+		bytes        int64
+		good, broken int
+	}
+	read := func() counts {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return counts{b.failed, b.newest, b.bytes, b.done[true], b.done[false]}
+	}
+	return numbers(read, []number[counts]{
+		{"grapnel_backups_made_total", "Scheduled backups that were completed.", false, func(c counts) float64 { return float64(c.good) }},
+		{"grapnel_backups_failed_total", "Scheduled backups that failed.", false, func(c counts) float64 { return float64(c.broken) }},
+		{"grapnel_backup_failures", "Scheduled backups that have failed since the last complete one.", true,
+			func(c counts) float64 { return float64(c.failed) }},
+		{"grapnel_backup_bytes", "Size of the last backup that this process made.", true, func(c counts) float64 { return float64(c.bytes) }},
+		{"grapnel_backup_newest_timestamp_seconds", "When the newest complete scheduled backup was begun; 0: there is none.", true,
+			func(c counts) float64 {
+				if c.newest.IsZero() {
+					return 0
+				}
+				return float64(c.newest.Unix())
+			}},
 	})
 }

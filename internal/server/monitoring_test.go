@@ -44,6 +44,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	has.MustRegister(s.rejected.calls, s.published.seconds, s.promises.judged.events)
 	has.MustRegister(sendingNumbers(s.sender)...)
 	has.MustRegister(callerNumbers(s.gate)...)
+	has.MustRegister(backupNumbers(s.backups)...)
 	page, err := os.ReadFile("../../docs/operating.md")
 	if err != nil {
 		t.Fatal(err)

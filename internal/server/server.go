@@ -42,7 +42,7 @@ import (
 )
 
 func newServer(o Options) *Server {
-	s := &Server{options: o, log: o.Log, probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
+	s := &Server{options: o, log: o.Log, backups: newBackups(&o), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
 		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
 	s.changed.Store(&s.options)
 	return s
@@ -71,6 +71,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	place, err := ParseStore(o.Store)
 	if err != nil {
 		return nil, err
+	}
+	if place.url != "" && o.Backups.Dir != "" {
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--backup-dir: %s", elsewhere)
 	}
 	var opened cleanup
 	defer func() {

@@ -98,18 +98,6 @@ func Migrate(ctx context.Context, text string) (schema.Status, error) {
 	return sqlite.Migrate(ctx, place.path)
 }
 
-// Backup copies the SQLite database that --store names to a new file; see sqlite.Backup.
-func Backup(ctx context.Context, text, to string) (whole bool, err error) {
-	place, err := ParseStore(text)
-	switch {
-	case err != nil:
-		return false, err
-	case place.url != "":
-		return false, grapnel.Errorf(grapnel.CodeInvalid, "--store: PostgreSQL has its own backups, such as pg_dump and pg_basebackup")
-	}
-	return sqlite.Backup(ctx, place.path, to)
-}
-
 // makeDir makes the data directory.
 func (p Place) makeDir() error {
 	if err := os.MkdirAll(p.dir(), 0o700); err != nil {
@@ -137,11 +125,16 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 	if err := place.makeDir(); err != nil {
 		return nil, nil, err
 	}
-	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Bounds: b.SQLite, Logger: log, Master: o.MasterKey})
+	db, err := sqlite.Open(ctx, place.path, sqliteOptions(o))
 	if err != nil {
 		return nil, nil, err
 	}
 	return db, storeNumbers(db), nil
+}
+
+// sqliteOptions are those of the SQLite store.
+func sqliteOptions(o *Options) sqlite.Options {
+	return sqlite.Options{Bounds: o.Bounds.SQLite, Logger: o.Log, Master: o.MasterKey}
 }
 
 // storeNumbers are the numbers of the SQLite store.

@@ -57,6 +57,10 @@ const (
 	LeastLease          = 3 * time.Second
 
 	DefaultPeopleSession = 8 * time.Hour
+
+	DefaultBackupEvery = 6 * time.Hour // of scheduled backups
+	DefaultBackupKeep  = 7
+	LeastBackupEvery   = time.Minute
 )
 
 // Options are the settings of a server. The zero value serves on loopback and stores its data in
@@ -103,10 +107,11 @@ type Options struct {
 	MaxTypes      int           // of one tenant's events; 0: no limit
 	Retention     time.Duration // of full records
 	// for a tenant or types, instead of Retention; the first match counts
-	Rules  []store.KeepRule
-	Bounds Bounds
-	Traces trace.Settings // where spans go; zero: none are made
-	Log    *slog.Logger   // nil: nothing is logged
+	Rules   []store.KeepRule
+	Backups BackupOptions // of an SQLite database
+	Bounds  Bounds
+	Traces  trace.Settings // where spans go; zero: none are made
+	Log     *slog.Logger   // nil: nothing is logged
 }
 
 // TLS says where the server's certificate is from; the zero value: it serves HTTP.
@@ -156,6 +161,7 @@ type Bounds struct {
 
 	Certificates CertificateBounds
 	Promises     PromiseBounds
+	Backups      BackupBounds
 }
 
 // Server is one running Grapnel.
@@ -183,6 +189,7 @@ type Server struct {
 	published    published
 	promises     *promises
 	alarms       *alarm.Keeper
+	backups      *backups
 	issuer       *oidc.Provider // nil: people sign in with API keys only
 	traces       *trace.Tracer  // nil: no spans are made
 	rejected     rejected
@@ -222,6 +229,7 @@ type life struct {
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
 	backlog *backlog
+	backups *backups          // nil: none are scheduled
 	seen    *postgres.History // of the database, as seen by this life and the earlier ones
 	closed  atomic.Bool       // its database went back: no requests are answered any more
 	alive   context.Context   // the lifetime of its requests
@@ -383,4 +391,38 @@ type probes struct {
 	mu       sync.Mutex
 	notReady time.Time // since when, as of the last probe; zero: it was ready
 	was      bool      // ready before; until then it starts, which is no trouble
+}
+
+// BackupOptions say where a server makes backups by itself. An empty Dir: nowhere.
+type BackupOptions struct {
+	Dir   string        // it must exist: an empty mount point would be filled otherwise
+	Every time.Duration // from one to the next; 0: DefaultBackupEvery
+	Keep  int           // how many complete ones stay; 0: DefaultBackupKeep
+}
+
+// BackupBounds are the pauses of scheduled backups.
+type BackupBounds struct {
+	Retry time.Duration `bound:"5m" tiny:"20ms"` // after a backup that failed
+	Look  time.Duration `bound:"1m" tiny:"10ms"` // longest wait before the clock is read again
+}
+
+// backups makes a backup whenever the newest one in the directory is old enough. The names of the
+// files have the time, so a restart changes nothing about the next one. A backup has a name of its
+// own until it is complete; older ones are removed only after that.
+type backups struct {
+	o      BackupOptions
+	bounds BackupBounds
+	prefix string // of the names: grapnel-, or grapnel-NAME-
+	copy   func(ctx context.Context, to string) (whole bool, err error)
+	size   func() (int64, error) // of the database
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	failed int       // backups in a row
+	tried  time.Time // the last that failed
+	err    error     // of that one
+	newest time.Time // complete backup; zero: none, or not looked at
+	bytes  int64     // size of the last one
+	done   map[bool]int
 }

@@ -131,10 +131,16 @@ func Times(n int) string {
 	return Count(n) + " times"
 }
 
-// Bytes is a size: "512 bytes", "1.5 KiB".
+// Bytes is a size: "512 bytes", "1.5 KiB", "20 GiB".
 func Bytes(n int) string {
 	if n < 1024 {
 		return Many(n, "byte", "bytes")
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(float64(n)/1024, 'f', 1, 64), ".0") + " KiB"
+	size, unit := float64(n)/1024, 0
+	for units := []string{" KiB", " MiB", " GiB", " TiB"}; ; unit++ {
+		if size < 1024 || unit == len(units)-1 {
+			return strings.TrimSuffix(strconv.FormatFloat(size, 'f', 1, 64), ".0") + units[unit]
+		}
+		size /= 1024
+	}
 }

@@ -20,7 +20,7 @@ func TestForms(t *testing.T) {
 		{AtLeast(2, true, "key is", "keys are"), "At least 2 keys are"}, {AtLeast(1, false, "key is", "keys are"), "1 key is"},
 		{Many(1, "delivery", "deliveries"), "1 delivery"}, {Many(0, "delivery", "deliveries"), "0 deliveries"},
 		{Times(0), "0 times"}, {Times(1), "once"}, {Times(2), "twice"}, {Times(8), "8 times"},
-		{Bytes(1), "1 byte"}, {Bytes(512), "512 bytes"}, {Bytes(1024), "1 KiB"}, {Bytes(1536), "1.5 KiB"},
+		{Bytes(1), "1 byte"}, {Bytes(512), "512 bytes"}, {Bytes(1024), "1 KiB"}, {Bytes(1536), "1.5 KiB"}, {Bytes(3 << 19), "1.5 MiB"}, {Bytes(20 << 30), "20 GiB"}, {Bytes(2048 << 40), "2048 TiB"},
 		{List(nil), ""}, {List([]string{"a"}), "a"}, {List([]string{"a", "b", "c"}), "a, b and c"},
 		{Took(0), "0 ms"}, {Took(12 * time.Microsecond), "12 µs"}, {Took(12 * time.Millisecond), "12 ms"},
 		{Took(1500 * time.Millisecond), "1.5 s"}, {Spoken(90 * time.Second), "1 min 30 s"}, {Spoken(5 * time.Minute), "5 min"},

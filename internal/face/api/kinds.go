@@ -105,9 +105,10 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 // setStatus notes when and why an endpoint became disabled.
 func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	switch {
+	case status == ep.Status:
 	case status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = "", time.Time{}, false
-	case ep.Status != grapnel.EndpointDisabled:
+	default:
 		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
 		if why := c.query.text(reasonParam.name); why != "" {
 			ep.DisabledReason += ": " + why

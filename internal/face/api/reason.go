@@ -91,7 +91,7 @@ func (s situation) reason() string {
 	case s.endpoint == nil:
 		return "pending: its endpoint was deleted; it is about to end as dropped"
 	case s.endpoint.Status == grapnel.EndpointPaused:
-		return "held: its endpoint is paused"
+		return "held: its endpoint is paused" + because(s.endpoint.DisabledReason)
 	case s.endpoint.Status == grapnel.EndpointDisabled:
 		return "held: its endpoint is disabled" + because(s.endpoint.DisabledReason)
 	case !d.Waiting.Head:

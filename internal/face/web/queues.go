@@ -203,7 +203,7 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 	}
 	switch {
 	case q.Status == grapnel.EndpointPaused:
-		out.say("It is paused. Nothing is leased.", toneHold, "Present leases can be settled. "+oldest)
+		out.say("It is paused. Nothing is leased.", toneHold, strings.TrimSpace(sentence(q.DisabledReason)+" Present leases can be settled. "+oldest))
 	case q.Status == grapnel.EndpointDisabled:
 		out.say("It is disabled.", toneBad, sentence(q.DisabledReason))
 	case c.Blocked > 0:

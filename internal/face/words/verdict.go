@@ -226,7 +226,12 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 	case grapnel.HealthRecovering:
 		s = append(s, "It answers again; held deliveries are released gradually.")
 	case grapnel.HealthPaused:
-		s = append(s, "An operator paused it. Its deliveries are held until an operator resumes it.")
+		if e.DisabledReason != "" {
+			s = append(s, Sentence(e.DisabledReason))
+		} else {
+			s = append(s, "An operator paused it.")
+		}
+		s = append(s, "Its deliveries are held until an operator resumes it.")
 	}
 	if h.DrainEstimate != nil && h.Held > 0 {
 		s = append(s, fmt.Sprintf("Once it works, the held deliveries take about %s.", say.Spoken(max(time.Duration(*h.DrainEstimate), time.Second))))

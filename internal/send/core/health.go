@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -23,7 +24,8 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
-		h.State, h.Reason, h.Since = grapnel.HealthPaused, "paused by an operator; deliveries are held", ep.since
+		h.State, h.Since = grapnel.HealthPaused, latest(ep.since, ep.config.DisabledAt)
+		h.Reason = cmp.Or(ep.config.DisabledReason, "paused by an operator") + "; deliveries are held"
 	case ep.config.Status == grapnel.EndpointDisabled:
 		h.State, h.Reason, h.Since = grapnel.HealthDisabled, ep.config.DisabledReason, ep.config.DisabledAt
 	case g.tripped() && ep.open():

@@ -29,7 +29,7 @@ func locate(path string) (string, error) {
 	if info, failed := os.Stat(file); err != nil || failed != nil || info.Size() > 0 {
 		return file, cmp.Or(err, failed, unmixed(file))
 	}
-	return file, alone(file, "-wal", ".journal", ".data")
+	return file, cmp.Or(interrupted(file), alone(file, "-wal", ".journal", ".data"))
 }
 
 // fits fails if SQLite's log does not belong to the file of the tables as it is. SQLite itself
@@ -108,4 +108,17 @@ func unmixed(file string) error {
 	}
 	return grapnel.Errorf(grapnel.CodeConflict, "the file is a backup, and %s-wal has writes of another database: "+
 		"move all other files of that database away, then start again", file)
+}
+
+// unfinished ends the name of a restore's file until it is complete. Open refuses to create a
+// database beside one, so that a server that is started after an interrupted restore does not begin
+// an empty database.
+const unfinished = ".restore"
+
+// interrupted fails if a restore to path was interrupted.
+func interrupted(path string) error {
+	if _, err := os.Lstat(path + unfinished); err == nil {
+		return fmt.Errorf("a restore to this place was interrupted: repeat it, or remove %s to begin with an empty database", path+unfinished)
+	}
+	return nil
 }

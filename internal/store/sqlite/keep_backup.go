@@ -31,6 +31,23 @@ import (
 // The schema stays as it is. whole is false if the tables need a journal, or a file of data, that
 // does not exist. Then the copy has the tables alone.
 func Backup(ctx context.Context, path, to string) (whole bool, err error) {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
+	}
+	if err := unmixed(file); err != nil {
+		return false, fmt.Errorf("copying %s: %w", path, err)
+	}
+	return backup(ctx, file, to)
+}
+
+// Backup is Backup of the open database. It opens and closes the file of the tables by SQLite alone:
+// the kernel would give up SQLite's locks when a process closes any other descriptor of the file.
+func (s *Store) Backup(ctx context.Context, to string) (whole bool, err error) {
+	return backup(ctx, s.path, to)
+}
+
+func backup(ctx context.Context, path, to string) (whole bool, err error) {
 	part := to + ".part"
 	alone, err := lock.Own(part + ".busy")
 	if grapnel.CodeOf(err) == grapnel.CodeConflict {
@@ -46,13 +63,6 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "%s exists already; a backup goes to a new file", to)
 	}
-	file, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
-	}
-	if err := unmixed(file); err != nil {
-		return false, fmt.Errorf("copying %s: %w", path, err)
-	}
 	remove := func() {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".journal", ".lock"} {
 			_ = os.Remove(part + suffix)
@@ -65,20 +75,20 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 		return false, fmt.Errorf("copying %s: %w", path, err)
 	}
 	defer func() { _ = held.Close() }()
-	err = journal.Copy(file+".journal", part+".journal")
+	err = journal.Copy(path+".journal", part+".journal")
 	journaled := err == nil
 	if journaled || errors.Is(err, fs.ErrNotExist) {
 		err = copyTables(ctx, path, part)
 	}
 	if err == nil && !journaled { // a server that has just begun may have made one meanwhile, which has all frames
-		if err = journal.Copy(file+".journal", part+".journal"); errors.Is(err, fs.ErrNotExist) {
+		if err = journal.Copy(path+".journal", part+".journal"); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		} else {
 			journaled = err == nil
 		}
 	}
 	if err == nil {
-		whole, err = complete(ctx, part, file+".data", journaled)
+		whole, err = complete(ctx, part, path+".data", journaled)
 	}
 	if err != nil {
 		return false, fmt.Errorf("copying %s: %w", path, err)
@@ -120,15 +130,7 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if err == nil {
-			err = conn.Truncate() // Close copies the log, too, but a full disk is no error to it
-		}
-		if err == nil {
-			err = conn.Exec("PRAGMA journal_mode = DELETE") // see unmixed
-		}
-		err = errors.Join(err, conn.Close())
-	}()
+	defer func() { err = closeSingle(conn, err) }()
 	status, err := missing(conn, migrations)
 	if err != nil || status.Has == 0 {
 		return true, err
@@ -203,6 +205,18 @@ func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, e
 		}
 	}
 	return lost, err
+}
+
+// closeSingle closes a database that needs no log afterwards: it is a single file then. An earlier
+// error is passed on.
+func closeSingle(conn *sqlite3.Conn, err error) error {
+	if err == nil {
+		err = conn.Truncate() // Close copies the log, too, but a full disk is no error to it
+	}
+	if err == nil {
+		err = conn.Exec("PRAGMA journal_mode = DELETE") // see unmixed
+	}
+	return errors.Join(err, conn.Close())
 }
 
 func syncFile(path string) error {

@@ -26,7 +26,8 @@ type Facts struct {
 	Keys      []grapnel.Key // new ones with all rights
 	Ending    []grapnel.Key // those that have an end
 	Own       Own
-	Unread    Unread // rules whose facts are missing
+	Backups   *Backups // nil: none are scheduled
+	Unread    Unread   // rules whose facts are missing
 }
 
 // Endpoint is an endpoint or a queue, with its health.
@@ -72,6 +73,13 @@ type Source struct {
 
 // Disk is the space where the store is, in bytes.
 type Disk struct{ Free, Total uint64 }
+
+// Backups is how the scheduled backups went.
+type Backups struct {
+	Failed int       // since the last complete one
+	Reason string    // of the last that failed
+	Newest time.Time // when the newest complete one was begun; zero: there is none
+}
 
 // Own is the server's public address.
 type Own struct {
@@ -316,6 +324,14 @@ func (f *Facts) operators() (all []Sample) {
 	if f.Imbalance != nil {
 		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
 			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), Also{}})
+	}
+	if b := f.Backups; b != nil {
+		newest := "There is no complete backup."
+		if !b.Newest.IsZero() {
+			newest = "The newest complete one was begun at " + b.Newest.UTC().Format(time.RFC3339) + "."
+		}
+		all = append(all, Sample{BackupFails, "", server, float64(b.Failed), fmt.Sprintf("%s failed in a row. %s Last: %s.",
+			say.Many(b.Failed, "scheduled backup has", "scheduled backups have"), newest, strings.TrimSuffix(b.Reason, ".")), Also{}})
 	}
 	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {

@@ -39,7 +39,7 @@ func TestEveryRuleCanFire(t *testing.T) {
 		Burns:  []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
 		Keys:   []grapnel.Key{{ID: "key_1", Name: "ops"}},
 		Ending: []grapnel.Key{{ID: "key_2", Tenant: "t", ExpiresAt: begin.Add(24 * time.Hour)}, {ID: "key_3", ExpiresAt: begin.Add(-time.Hour)}},
-		Own:    Own{"hooks.example", begin.Add(-time.Hour)},
+		Own:    Own{"hooks.example", begin.Add(-time.Hour)}, Backups: &Backups{1, "no directory is at /backup", begin},
 	}
 	got := map[string]int{}
 	for _, s := range f.Samples() {

@@ -62,6 +62,7 @@ const (
 	BurnRate         = "burn_rate"
 	Imbalance        = "audit_imbalance"
 	AdminKey         = "admin_key_created"
+	BackupFails      = "backup_fails"
 	KeyExpires       = "key_expires"
 )
 
@@ -120,6 +121,9 @@ var rules = []Rule{
 	{Name: Imbalance, Title: "deliveries are not accounted for",
 		About:    "Deliveries created minus those pending, finished and purged. Any value but 0 is a defect of Grapnel.",
 		Operator: true, Severity: grapnel.SeverityPage, Unit: Number, Threshold: 1, Hold: time.Minute, Calm: time.Minute},
+	{Name: BackupFails, Title: "backups fail",
+		About:    "Scheduled backups that have failed since the last complete one.",
+		Operator: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 1},
 	{Name: AdminKey, Title: "an API key with all rights was created",
 		About:    "An API key with the scope admin and without tenant was created in the last 24 hours.",
 		Operator: true, Severity: grapnel.SeverityWarning, Unit: Yes, Threshold: 1, Once: true},

@@ -83,6 +83,9 @@ func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Se
 	if g.k.o.Burns != nil {
 		f.Burns = g.k.o.Burns()
 	}
+	if g.k.o.Backups != nil {
+		f.Backups = g.k.o.Backups()
+	}
 	if g.k.o.Disk != nil {
 		if free, total, err := g.k.o.Disk(ctx); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) == nil {
 			f.Disk = &alert.Disk{Free: free, Total: total}

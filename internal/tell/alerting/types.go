@@ -80,6 +80,7 @@ type Options struct {
 	Disk        func(context.Context) (free, total uint64, e error)
 	Certificate func(context.Context) (time.Time, error) // its end of validity at PublicURL; nil: there is none
 	Unverified  func(source string) int                  // requests of the last hour that could not be verified; nil: unknown
+	Backups     func() *alert.Backups                    // how scheduled backups went; nil: unknown
 	Burns       func() []alert.Burn                      // of the error budgets of promises; nil: unknown
 	PublicURL   *url.URL                                 // base of links in messages; nil: messages have none
 	Sealer      Sealer                                   // nil: messages have no acknowledge links

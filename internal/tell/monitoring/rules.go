@@ -54,6 +54,8 @@ func signs() []sign {
 		{"GrapnelShardsWithoutOwner", "page",
 			`sum by (job) (grapnel_shards{state="held"}) < 256`, 2 * time.Minute,
 			"some endpoints have no node", "grapnel cluster status says which nodes are up; check their connection to the database."},
+		{"GrapnelBackupsFail", "ticket", `max by (job) (grapnel_backup_failures) > 0`, 0, "scheduled backups fail",
+			"The log says why: is the directory there, and has its disk enough space?"},
 		{"GrapnelStoreSlow", "ticket", `max(grapnel_commit_average_seconds) > 0.25`, 10 * time.Minute, "commits take more than 250 ms",
 			"The disk or the database is too slow for the load."},
 		{"GrapnelBacklogGrows", "ticket", `max by (job) (grapnel_pending) > 1000 and max by (job) (deriv(grapnel_pending[30m])) > 0`, time.Hour,
