@@ -73,7 +73,12 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("fault %d is %q, not %q", i, said[i], want[i])
 		}
 	}
-	write("listen: 8420\nlease: 20s\n")
+	write("listen: 8420\ntls_cert: c.pem\n")
+	got = configured(t, nil, "config", "validate", "g.yaml", "--jq", `.faults[]|"\(.line) \(.setting) \(.detail)"`)
+	if want := "2 tls_cert tls_cert and --tls-key: give both or neither"; strings.TrimSpace(got.out) != want {
+		t.Errorf("a setting that needs another one: %+v", got)
+	}
+	write("listen: 8420\nlease: 20s\ntls_cert: c.pem\ntls_key: k.pem\nhttp_redirect: 8080\n")
 	// Kubernetes describes a service named grapnel in variables.
 	env := []string{"GRAPNEL_SERVICE_HOST=10.0.0.1", "GRAPNEL_SERVICE_PORT_HTTP=80", "GRAPNEL_PORT=tcp://10.0.0.1:80", "GRAPNEL_API_PORT_80_TCP_ADDR=10.0.0.1",
 		"GRAPNEL_STORE_FILE=", "HOME=/"}

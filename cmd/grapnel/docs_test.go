@@ -201,14 +201,17 @@ func TestDocumentedSettings(t *testing.T) {
 	})
 }
 
-// TestFlagsAndExitCodesAreExplained: every flag has its help, and every exit code is in the table of
-// cli.md.
+// TestFlagsAndExitCodesAreExplained: every flag has its help, none but --key and torture's
+// --timeout hides the flag that every command has under its name, and every exit code is in the table of cli.md.
 func TestFlagsAndExitCodesAreExplained(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Usage == "" && !f.Hidden {
 				t.Errorf("%s --%s has no help", c.CommandPath(), f.Name)
+			}
+			if of := c.Root().PersistentFlags().Lookup(f.Name); of != nil && of != f && f.Name != "key" && c.CommandPath() != "grapnel torture" {
+				t.Errorf("%s --%s hides the flag of every command, so that its variable has no effect", c.CommandPath(), f.Name)
 			}
 		})
 		for _, sub := range c.Commands() {

@@ -53,6 +53,13 @@ func TestDoctor(t *testing.T) {
 	if codes, exit := examine(faulty, "--listen", address, "--egress-allow", "0.0.0.0/0"); !slices.Equal(codes, want) || exit != 8 {
 		t.Errorf("found %v, exit %d", codes, exit)
 	}
+	sound := filepath.Join(dir, "sound.yaml")
+	if err := os.WriteFile(sound, []byte("listen: "+address+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if codes, exit := examine(key, "--config", sound); !slices.Equal(codes, []string{"data_directory"}) || exit != 8 {
+		t.Errorf("with a config file: %v, exit %d", codes, exit)
+	}
 	if codes, _ := examine(nil, "--listen", "127.0.0.1:0"); !slices.Equal(codes, []string{"data_directory", "one_server"}) {
 		t.Errorf("with another address: %v", codes)
 	}

@@ -157,6 +157,7 @@ const (
 	keptQuiet    = "grapnel_quiet"
 	reloads      = "grapnel_reload"
 	concealed    = "grapnel_concealed"
+	unsettled    = "grapnel_unsettled"
 	cameFrom     = "grapnel_origin" // its value is where the flag's value was found
 )
 

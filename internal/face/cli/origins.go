@@ -35,12 +35,13 @@ func Conceal(flags *pflag.FlagSet, but ...string) {
 	})
 }
 
-// Unsettled makes Settle leave flags alone.
+// Unsettled makes Settle leave flags alone, and the config file unread.
 func Unsettled(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		delete(f.Annotations, fromVariable)
 		delete(f.Annotations, fromFile)
 	})
+	annotate(flags, configFlag, unsettled, "yes")
 }
 
 // Settings lists the settings among some flags, after Settle. secrets are the variables of those
@@ -101,7 +102,7 @@ func (w *World) CheckFile(path string, fresh func() (flags *pflag.FlagSet, check
 		if err := set(alone, f, value.text, file.at(value.line)); err != nil {
 			_, detail, _ := strings.Cut(err.Error(), file.at(value.line)+": ")
 			faults = append(faults, Wrong{file.at(value.line), value.line, underscored(name), detail})
-		} else if err := check(); err != nil && flagAtFault(err) == name {
+		} else if err := check(); err != nil && slices.Equal(flagsAtFault(err), []string{name}) {
 			faults = append(faults, file.fault(name, err))
 		} else if f = flags.Lookup(name); !f.Changed {
 			_ = set(flags, f, value.text, file.at(value.line)) // it has no fault alone
@@ -109,29 +110,48 @@ func (w *World) CheckFile(path string, fresh func() (flags *pflag.FlagSet, check
 	}
 	slices.SortStableFunc(faults, func(a, b Wrong) int { return a.Line - b.Line })
 	if err := together(); err != nil {
-		faults = append(faults, file.fault(flagAtFault(err), err))
+		named := ""
+		for _, flag := range flagsAtFault(err) {
+			if _, inFile := file.values[flag]; inFile && named == "" {
+				named = flag
+			}
+		}
+		faults = append(faults, file.fault(named, err))
 	}
 	return faults
 }
 
-// fault places the fault of a flag in the file, if the file has the setting.
+// fault places the fault of a setting of the file, if it is that of one.
 func (c config) fault(flag string, err error) Wrong {
 	value, inFile := c.values[flag]
 	text := Explain(err).Text
 	if !inFile {
-		return Wrong{Setting: underscored(flag), Detail: text}
+		return Wrong{Detail: text}
 	}
-	return Wrong{c.at(value.line), value.line, underscored(flag), underscored(flag) + strings.TrimPrefix(text, "--"+flag)}
+	text = flagInText.ReplaceAllStringFunc(text, func(name string) string {
+		if _, is := c.values[name[2:]]; is {
+			return underscored(name[2:])
+		}
+		return name
+	})
+	return Wrong{c.at(value.line), value.line, underscored(flag), text}
 }
 
-var flagFirst = regexp.MustCompile(`^--([a-z-]+)`)
+var flagInText = regexp.MustCompile(`--([a-z-]+)`)
 
-// flagAtFault is the flag with which an error begins; empty: with none.
-func flagAtFault(err error) string {
-	if found := flagFirst.FindStringSubmatch(Explain(err).Text); found != nil {
-		return found[1]
+// flagsAtFault are the flags that an error names, if it begins with one. A fault of several is none
+// of each alone: the other may be there.
+func flagsAtFault(err error) (names []string) {
+	text := Explain(err).Text
+	if !strings.HasPrefix(text, "--") {
+		return nil
 	}
-	return ""
+	for _, found := range flagInText.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(names, found[1]) {
+			names = append(names, found[1])
+		}
+	}
+	return names
 }
 
 // Variables are the names of all variables that the commands below root read from flags, and of

@@ -19,7 +19,7 @@ var (
 		{"oauth2-audience", "oauth2/audience", "text", "audience of the tokens, if the token server asks for one", ""},
 		{"client-cert", "tls/client_cert", "content", "client certificate in PEM, with those up to its authority; '' removes it", ""},
 		{"client-key", "tls/client_key", "content", "its private key in PEM; '' removes it", ""},
-		{"ca", "tls/ca", "content", "authorities in PEM that are trusted instead of the system's; '' removes them", ""},
+		{"tls-ca", "tls/ca", "content", "authorities in PEM that are trusted instead of the system's; '' removes them", ""},
 		{"proxy", "proxy", "content", "forward proxy, such as https://user:password@proxy.example.com:3128; '' removes it", ""},
 		{"signature-headers", "signature_headers", "standard|svix", "svix: also svix-id, svix-timestamp and svix-signature", ""},
 		{"format", "format", "standard|raw|cloudevents", "form of the body", ""},

@@ -74,7 +74,7 @@ func (w *World) Settle(flags *pflag.FlagSet) error {
 		return err
 	}
 	path := flags.Lookup(configFlag)
-	if path == nil || path.Value.String() == "" {
+	if path == nil || path.Value.String() == "" || is(path, unsettled) {
 		return nil
 	}
 	file, faults := readConfig(path.Value.String())
