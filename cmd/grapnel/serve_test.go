@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,7 @@ func launch(t *testing.T, env map[string]string, args ...string) process {
 	reader, writer := io.Pipe()
 	var errs locked
 	code := make(chan int, 1)
+	env = maps.Clone(env) // the caller may change its own for the next program
 	go func() {
 		code <- runProgram(ctx, &cli.World{
 			Program: "grapnel", Args: args, Stdin: strings.NewReader(""), Stdout: writer, Stderr: &errs, Now: time.Now,

@@ -97,8 +97,14 @@ var addresses atomic.Int64
 //
 // No process is forked between listening and closing: until it execs, a child has a copy of the
 // socket, and connections to the address would be accepted after this function has returned.
+//
+// The first use of os for a process forks once without that lock, to see whether the kernel has
+// pidfds: it is made to do so before.
 func UnusedAddress() (string, error) {
 	const from, ports = 20_000, 12_000
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Release()
+	}
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	for range ports {

@@ -3,14 +3,21 @@ package server
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // hanging is a store whose writes do not return before their context ends.
-type hanging struct{ refusing }
+type hanging struct {
+	refusing
+	hangs atomic.Bool
+}
 
-func (h *hanging) Forget(ctx context.Context, _ time.Time, _ int) (int, error) {
+func (h *hanging) Forget(ctx context.Context, now time.Time, most int) (int, error) {
+	if !h.hangs.Load() {
+		return h.refusing.Forget(ctx, now, most)
+	}
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
@@ -22,7 +29,8 @@ func TestAStoreThatHangsDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := &hanging{refusing{keeper: opened.life.store}}
+	db := &hanging{refusing: refusing{keeper: opened.life.store}}
+	opened.life.store = db
 	s := run(t, opened)
 	asks := func(limit time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -32,8 +40,7 @@ func TestAStoreThatHangsDoesNotAnswer(t *testing.T) {
 	if !asks(time.Minute) {
 		t.Error("a healthy store does not answer")
 	}
-	is := s.lives.now.Load().store
-	s.lives.now.Load().store = db
+	db.hangs.Store(true)
 	if asks(50 * time.Millisecond) {
 		t.Error("a store whose writes hang answers")
 	}
@@ -42,7 +49,8 @@ func TestAStoreThatHangsDoesNotAnswer(t *testing.T) {
 	if !asks(50 * time.Millisecond) {
 		t.Error("a store that says why it cannot commit counts as one that hangs")
 	}
-	s.lives.now.Load().store = is
+	db.hangs.Store(false)
+	db.why.Store(nil)
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}

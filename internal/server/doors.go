@@ -33,6 +33,8 @@ type doors struct {
 	done     chan struct{}
 	open     sync.Once
 	close    sync.Once
+	mu       sync.Mutex     // of running: none is added once Close may wait
+	closed   bool           // under mu
 	running  sync.WaitGroup // the goroutines of Accept; Close waits for them
 }
 
@@ -81,8 +83,12 @@ func (e *ListenError) Unwrap() error { return e.err }
 // Accept returns the next connection at any of the addresses.
 func (d *doors) Accept() (net.Conn, error) {
 	d.open.Do(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		for _, at := range d.all {
-			d.running.Go(func() { d.accept(at) })
+			if !d.closed {
+				d.running.Go(func() { d.accept(at) })
+			}
 		}
 	})
 	select {
@@ -117,6 +123,9 @@ func (d *doors) Addr() net.Addr { return d.all[0].Addr() }
 // Close ends Accept.
 func (d *doors) Close() (err error) {
 	d.close.Do(func() {
+		d.mu.Lock()
+		d.closed = true
+		d.mu.Unlock()
 		close(d.done)
 		for _, at := range d.all {
 			err = errors.Join(err, at.Listener.Close())

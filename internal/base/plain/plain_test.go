@@ -50,7 +50,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-func newWorld(t *testing.T, b Bounds, handlers map[string]http.HandlerFunc) *world {
+func newWorld(t *testing.T, b Bounds, handlers map[string]http.HandlerFunc, change ...func(*http.Server)) *world {
 	t.Helper()
 	w := &world{t: t, handlers: handlers, logged: new(lines), done: make(chan error, 1)}
 	std := &http.Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
@@ -72,6 +72,9 @@ func newWorld(t *testing.T, b Bounds, handlers map[string]http.HandlerFunc) *wor
 			rw.WriteHeader(http.StatusAccepted)
 			_, _ = rw.Write(body)
 		})}
+	for _, f := range change {
+		f(std)
+	}
 	w.server = New(std, paths, b)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -72,7 +72,7 @@ func TestTLS(t *testing.T) {
 // TestBrokenHandshakes: a connection that begins TLS and does not go on, or does it wrong, ends; it
 // is logged once, and nothing else is disturbed.
 func TestBrokenHandshakes(t *testing.T) {
-	w := newWorld(t, Bounds{}, nil)
+	w := newWorld(t, Bounds{}, nil, func(std *http.Server) { std.ReadHeaderTimeout = time.Second })
 	client := secured(t, w, "http/1.1")
 	c := w.dial()
 	c.send("\x16\x03\x01\x00\x05hello")
@@ -81,12 +81,10 @@ func TestBrokenHandshakes(t *testing.T) {
 	if text := w.logged.String(); strings.Count(text, "TLS handshake") != 1 {
 		t.Errorf("logged %q", text)
 	}
-	w.server.http.ReadHeaderTimeout = 50 * time.Millisecond
-	c = w.dial()
+	c = w.dial() // it ends after ReadHeaderTimeout
 	c.send("\x16\x03\x01\x00\xff")
 	_, _ = io.Copy(io.Discard, c.Reader)
 	c.ended()
-	w.server.http.ReadHeaderTimeout = 10 * time.Second
 	resp, err := client.Post("https://"+w.addr+"/v1/events", "", strings.NewReader("y"))
 	if err != nil || resp.StatusCode != http.StatusAccepted {
 		t.Fatal(resp, err)

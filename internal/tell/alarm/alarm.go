@@ -65,6 +65,8 @@ func (k *Keeper) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	now := k.now()
 	if overdue > 0 {
 		health = Health{Troubles: []Trouble{{Rule: Stalled, Text: "A look at the engine has not returned since " +
@@ -126,6 +128,8 @@ func (k *Keeper) Last(ctx context.Context, t Trouble) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		now := k.now()
 		t.Sure = true
 		k.rises(now, t, k.at(t.key()))

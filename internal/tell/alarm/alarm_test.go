@@ -58,10 +58,13 @@ func (n *node) look(context.Context) Health {
 	return h
 }
 
-func (n *node) has(troubles ...Trouble) {
+func (n *node) has(troubles ...Trouble) { n.set(func() { n.is.Troubles = troubles }) }
+
+// set changes what rounds of the keeper read.
+func (n *node) set(change func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.is.Troubles = troubles
+	change()
 }
 
 // hears waits, and checks the messages since the last call.
@@ -132,9 +135,9 @@ func TestOneMessageAtEachEnd(t *testing.T) {
 		n.hears(t, 9*time.Minute)
 		n.hears(t, 2*time.Minute, "a store_full firing")
 		n.has()
-		n.is.Unknown = []string{StoreAway}
+		n.set(func() { n.is.Unknown = []string{StoreAway} })
 		n.hears(t, time.Hour, "a store_full resolved")
-		n.is.Unknown = nil
+		n.set(func() { n.is.Unknown = nil })
 		n.hears(t, 2*time.Minute, "a store_away resolved", "b store_away resolved")
 		n.hears(t, time.Hour)
 	})
@@ -145,7 +148,7 @@ func TestOneMessageAtEachEnd(t *testing.T) {
 func TestARestartRepeatsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		n := begin(t, path, listener("a"), listener("b"))
-		n.down["b"] = true
+		n.set(func() { n.down["b"] = true })
 		n.has(full)
 		n.hears(t, time.Minute, "a store_full firing")
 		n.stop()
@@ -159,7 +162,7 @@ func TestARestartRepeatsNothing(t *testing.T) {
 			n.hears(t, 0, want...)
 		}
 		n = begin(t, path)
-		n.is.Listeners = nil
+		n.set(func() { n.is.Listeners = nil })
 		n.hears(t, time.Hour, "a store_full resolved", "b store_full resolved")
 		n.stop()
 		n = begin(t, path, listener("a"))
@@ -172,24 +175,20 @@ func TestARestartRepeatsNothing(t *testing.T) {
 func TestAChannelThatIsDown(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		n := begin(t, path, listener("a"), listener("b"))
-		n.down["a"] = true
+		n.set(func() { n.down["a"] = true })
 		n.has(full)
 		n.hears(t, time.Hour, "b store_full firing")
 		if tries := len(n.ids); tries < 12 || tries > 25 || slices.ContainsFunc(n.ids, func(id string) bool { return id != n.ids[0] }) {
 			t.Errorf("%d attempts of %q", tries, n.ids)
 		}
-		n.mu.Lock()
-		n.down["a"] = false
-		n.mu.Unlock()
+		n.set(func() { n.down["a"] = false })
 		n.hears(t, 6*time.Minute, "a store_full firing")
 		n.has(away)
-		n.down["b"] = true
+		n.set(func() { n.down["b"] = true })
 		n.hears(t, time.Hour, "a store_full resolved", "a store_away firing") // b is down for the end of the one
 		n.has()
 		n.hears(t, 30*time.Minute, "a store_away resolved")
-		n.mu.Lock()
-		n.down["b"] = false
-		n.mu.Unlock()
+		n.set(func() { n.down["b"] = false })
 		n.hears(t, time.Hour)
 	})
 }

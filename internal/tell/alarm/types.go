@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,13 +109,14 @@ type Bounds struct {
 	Last   time.Duration `bound:"5s" tiny:"1s"`    // for the messages of a process that has to end
 }
 
-// Keeper has the alarms of this node. One goroutine at a time uses it, but for the metrics.
+// Keeper has the alarms of this node.
 type Keeper struct {
 	o      Options
 	bounds Bounds
 	log    *slog.Logger
 	now    func() time.Time
 
+	mu        sync.Mutex // of what follows, up to the metrics; a round and a last message hold it
 	listeners []Listener
 	alarms    []*Alarm
 	watched   map[key]*watch
