@@ -65,9 +65,17 @@ func (k *Keeper) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	now := k.now()
+	k.learn(now, health, overdue)
+	k.save() // before the messages: a channel may take long
+	k.tell(ctx, k.bounds.Send, now)
+	k.save()
+}
+
+// learn begins and ends the alarms that follow from a look.
+func (k *Keeper) learn(now time.Time, health Health, overdue time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.now()
 	if overdue > 0 {
 		health = Health{Troubles: []Trouble{{Rule: Stalled, Text: "A look at the engine has not returned since " +
 			k.lookedAt.UTC().Format(time.TimeOnly) + " UTC."}}}
@@ -82,9 +90,6 @@ func (k *Keeper) round(ctx context.Context) {
 		k.listeners, k.dirty = is, true
 	}
 	k.step(now, &health)
-	k.save() // before the messages: a channel may take long
-	k.tell(ctx, k.bounds.Send, k.letters(now))
-	k.save()
 }
 
 // look calls Options.Look, and waits for it for Bounds.Within. A look that takes longer goes on,
@@ -128,18 +133,23 @@ func (k *Keeper) Last(ctx context.Context, t Trouble) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k.mu.Lock()
-		defer k.mu.Unlock()
 		now := k.now()
-		t.Sure = true
-		k.rises(now, t, k.at(t.key()))
-		k.tell(ctx, k.bounds.Last, k.letters(now))
+		k.begin(now, t)
+		k.tell(ctx, k.bounds.Last, now)
 		k.save()
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done(): // a disk in trouble may keep the write of the file
 	}
+}
+
+// begin begins the alarm of a trouble that is certain.
+func (k *Keeper) begin(now time.Time, t Trouble) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t.Sure = true
+	k.rises(now, t, k.at(t.key()))
 }
 
 // Describe sends the descriptions of the metrics.

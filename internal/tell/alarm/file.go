@@ -109,12 +109,10 @@ func (k *Keeper) load() {
 
 // save writes the file if it has to say something else than it does.
 func (k *Keeper) save() {
-	if !k.dirty {
-		return
-	}
-	text, err := k.text()
-	if err == nil && (bytes.Equal(text, k.saved) || k.saved == nil && len(k.listeners) == 0) {
-		k.dirty = false
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	text, err := k.unwritten()
+	if err == nil && text == nil {
 		return
 	}
 	if err == nil {
@@ -123,11 +121,32 @@ func (k *Keeper) save() {
 			err = write(k.o.Path, sealed)
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if err == nil {
-		k.saved, k.unsaved, k.dirty = text, 0, false
-	} else if k.unsaved++; backoff.Tells(k.unsaved) {
+		k.saved, k.unsaved = text, 0
+		return
+	}
+	k.dirty = true
+	if k.unsaved++; backoff.Tells(k.unsaved) {
 		k.log.Warn("the file of alarms cannot be written; a restart may tell them again", "file", k.o.Path, "err", err)
 	}
+}
+
+// unwritten is the text that the file should have; nil: it has it. What changes during the write is
+// written by the next save.
+func (k *Keeper) unwritten() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.dirty {
+		return nil, nil
+	}
+	k.dirty = false
+	text, err := k.text()
+	if err == nil && (bytes.Equal(text, k.saved) || k.saved == nil && len(k.listeners) == 0) {
+		return nil, nil
+	}
+	return text, err
 }
 
 func (k *Keeper) text() ([]byte, error) {

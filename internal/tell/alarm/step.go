@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
@@ -125,11 +126,22 @@ func (k *Keeper) letters(now time.Time) (all []letter) {
 		}
 		for _, l := range k.listeners {
 			if a.waits(l) && !now.Before(a.failed[l.Endpoint.ID].next) {
-				all = append(all, letter{l, a, is})
+				m := letter{to: l, about: a, is: is}
+				m.mail = m.delivery(now, k.o.URL)
+				all = append(all, m)
 			}
 		}
 	}
 	return all
+}
+
+// delivery is the message as egress sends those of deliveries: with the request of the channel's
+// service, the same guard of addresses, and the endpoint's timeout.
+func (m *letter) delivery(now time.Time, url string) egress.Delivery {
+	now = now.Round(0).UTC()
+	return egress.Delivery{Endpoint: m.to.Endpoint, Event: m.event(now, url),
+		ID: grapnel.NewID(grapnel.DeliveryPrefix, now, rand.Reader), Number: m.about.failed[m.to.Endpoint.ID].n + 1,
+		Trigger: grapnel.TriggerSchedule, CreatedAt: now}
 }
 
 // event is the event of the message. Its id is the same in every attempt, so a service that knows

@@ -2,19 +2,21 @@ package alarm
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// tell sends messages, all at once, and notes who got them. It returns within a time.
-func (k *Keeper) tell(ctx context.Context, within time.Duration, all []letter) {
+// tell sends the messages that are due, all at once, and notes who got them. It returns within a
+// time.
+func (k *Keeper) tell(ctx context.Context, within time.Duration, now time.Time) {
+	k.mu.Lock()
+	all := k.letters(now)
+	k.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
@@ -23,22 +25,15 @@ func (k *Keeper) tell(ctx context.Context, within time.Duration, all []letter) {
 	results := make([]egress.Result, len(all))
 	var sending sync.WaitGroup
 	for i := range all {
-		sending.Go(func() { results[i] = k.send(ctx, &all[i]) })
+		sending.Go(func() { results[i] = k.o.Sender.Send(ctx, all[i].mail) })
 	}
 	sending.Wait()
-	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now = k.now()
 	for i := range all {
 		k.told(now, &all[i], &results[i])
 	}
-}
-
-// send makes one attempt, as egress makes those of deliveries: with the request of the channel's
-// service, the same guard of addresses, and the endpoint's timeout.
-func (k *Keeper) send(ctx context.Context, m *letter) egress.Result {
-	now := k.now().Round(0).UTC()
-	return k.o.Sender.Send(ctx, egress.Delivery{Endpoint: m.to.Endpoint, Event: m.event(now, k.o.URL),
-		ID: grapnel.NewID(grapnel.DeliveryPrefix, now, rand.Reader), Number: m.about.failed[m.to.Endpoint.ID].n + 1,
-		Trigger: grapnel.TriggerSchedule, CreatedAt: now})
 }
 
 // told notes the result of a message. Any failure is tried again, also a refusal: a person may

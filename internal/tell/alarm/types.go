@@ -116,7 +116,10 @@ type Keeper struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	mu        sync.Mutex // of what follows, up to the metrics; a round and a last message hold it
+	writing sync.Mutex // of the file; it is locked before mu
+	// of what follows, up to the metrics. It is not held while the file is written or messages are
+	// sent: a last message must not wait for a disk that hangs.
+	mu        sync.Mutex
 	listeners []Listener
 	alarms    []*Alarm
 	watched   map[key]*watch
@@ -161,4 +164,5 @@ type letter struct {
 	to    Listener
 	about *Alarm
 	is    alert.Transition
+	mail  egress.Delivery
 }
