@@ -113,8 +113,11 @@ func (s *session) subject(urls []string, b doctor.Bounds) (*doctor.Subject, erro
 	if f.TLS.Cert != "" {
 		d.Certificates, d.CertificateKeys = []string{f.TLS.Cert}, []string{f.TLS.Key}
 	}
-	var err error
-	if d.Probe, err = client.New(client.Options{Server: at, Timeout: s.timeout, Retries: -1}); err != nil {
+	http, err := cli.Trusting(s.ca)
+	if err != nil {
+		return nil, err
+	}
+	if d.Probe, err = client.New(client.Options{Server: at, HTTP: http, Timeout: s.timeout, Retries: -1}); err != nil {
 		return nil, cli.Usagef("--server: %v", err)
 	}
 	secure := f.TLS.Cert != "" || len(f.TLS.Domains) > 0
@@ -125,16 +128,15 @@ func (s *session) subject(urls []string, b doctor.Bounds) (*doctor.Subject, erro
 	if secure && !strings.HasPrefix(at, "https://") {
 		key = "" // it would travel in the clear
 	}
-	d.Client, err = client.New(client.Options{Server: at, Timeout: s.timeout, Key: key})
+	d.Client, err = client.New(client.Options{Server: at, HTTP: http, Timeout: s.timeout, Key: key})
 	return d, err
 }
 
 // keyFor is the key of the flags or variables, else that in a data directory, which only a server
 // on this machine may see.
 func (s *session) keyFor(at, dir string) string {
-	given, _ := s.SecretVariable("GRAPNEL_KEY")
 	admin, _ := s.SecretVariable("GRAPNEL_ADMIN_KEY")
-	if key := cmp.Or(s.key, s.apiKey, given); key != "" {
+	if key, _ := s.givenKey(); key != "" {
 		return key
 	}
 	u, err := url.Parse(at)

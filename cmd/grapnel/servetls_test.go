@@ -26,6 +26,14 @@ func TestAPrivateAuthority(t *testing.T) {
 	if got := invoke(t, nil, "", "health", "--server", s.URL); got.code != cli.ExitUnavailable || !strings.Contains(got.errs, "certificate") {
 		t.Errorf("without --ca: %+v", got)
 	}
+	store := "sqlite:" + filepath.Join(t.TempDir(), "grapnel.db")
+	for _, ca := range []string{file, ""} {
+		got := invoke(t, map[string]string{"GRAPNEL_CA": ca}, "", "doctor", "--server", s.URL, "--store", store,
+			"--jq", `[.skipped[]|select(.why == "no server answers")]|length`)
+		if sees := strings.TrimSpace(got.out) == "0"; sees != (ca != "") {
+			t.Errorf("doctor, with the authority in %q: %+v", ca, got)
+		}
+	}
 	for _, wrong := range []string{"servetls_test.go", "none"} {
 		if got := invoke(t, nil, "", "health", "--server", s.URL, "--ca", wrong); got.code != cli.ExitUsage || !strings.Contains(got.errs, "--ca") {
 			t.Errorf("%s: %+v", wrong, got)

@@ -50,13 +50,9 @@ func (s *session) reader() (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	key := cmp.Or(s.key, s.apiKey)
-	if key == "" {
-		// Read only here: a command that needs no key works without the file that GRAPNEL_KEY_FILE
-		// names.
-		if key, err = s.SecretVariable("GRAPNEL_KEY"); err != nil {
-			return reader{}, err
-		}
+	key, err := s.givenKey()
+	if err != nil {
+		return reader{}, err
 	}
 	http, err := cli.Trusting(s.ca)
 	if err != nil {
@@ -64,6 +60,15 @@ func (s *session) reader() (reader, error) {
 	}
 	c, err := s.Connect(client.Options{Server: s.server, Key: key, HTTP: http, Timeout: s.timeout})
 	return reader{c, p, s.World, s.limited}, err
+}
+
+// givenKey is the key of the flags, else of the variable, which is read only here: a command that
+// needs no key works without the file that GRAPNEL_KEY_FILE names.
+func (s *session) givenKey() (string, error) {
+	if key := cmp.Or(s.key, s.apiKey); key != "" {
+		return key, nil
+	}
+	return s.SecretVariable("GRAPNEL_KEY")
 }
 
 // limited limits work that takes longer than a request, by --timeout only if that is given.
