@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
@@ -29,8 +28,7 @@ func migration(s *session, c *cobra.Command,
 	look func(ctx context.Context, store string) (schema.Status, error), show func(*schema.Status) cli.View,
 ) *cobra.Command {
 	var f serveFlags
-	f.add(c.Flags())
-	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
+	f.offline(c, "store")
 	c.Args = takes(cobra.NoArgs)
 	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 		if c.Name() != "up" || c.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given

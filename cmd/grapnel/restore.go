@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
@@ -21,10 +20,7 @@ const resuming = "To send again: grapnel endpoints resume --held, grapnel queues
 // offline adds the settings of a server to a command about its database, and shows those named.
 func (f *serveFlags) offline(c *cobra.Command, shown ...string) {
 	f.add(c.Flags())
-	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
-	for _, name := range append(shown, "config") {
-		c.Flags().Lookup(name).Hidden = false
-	}
+	cli.Conceal(c.Flags(), append(shown, "config")...)
 }
 
 func (s *session) restoreCommand() *cobra.Command {
@@ -131,8 +127,8 @@ type pendingEndpoint struct {
 	Oldest *time.Time `json:"oldest_at"`
 }
 
-// pendingView shows the pending deliveries of a database. Deliveries that were in flight are not known: an
-// attempt is recorded when it ends. They are among those that are due.
+// pendingView shows the pending deliveries of a database. Deliveries that were in flight are not
+// known: an attempt is recorded when it ends. They are among those that are due.
 func pendingView(p *cli.Printer, found *server.Pending, backup string) cli.View {
 	doc := struct {
 		Backup   string     `json:"backup,omitempty"`

@@ -114,9 +114,7 @@ func TestRestoreAndHold(t *testing.T) {
 		t.Errorf("resumed: %s", got.out)
 	}
 	id("queues", "resume", "--held")
-	for until := time.Now().Add(20 * time.Second); len(sent()) < 3 && time.Now().Before(until); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll(t, "three are sent", func() bool { return len(sent()) >= 3 })
 	if got := sent(); len(got) != 3 || !strings.Contains(got[0], `"data":0`) || !strings.Contains(got[2], `"data":2`) {
 		t.Errorf("sent: %v", got)
 	}
