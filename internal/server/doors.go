@@ -33,8 +33,7 @@ type doors struct {
 	done     chan struct{}
 	open     sync.Once
 	close    sync.Once
-	mu       sync.Mutex     // of running: none is added once Close may wait
-	closed   bool           // under mu
+	mu       sync.Mutex     // nothing is added to running once done is closed
 	running  sync.WaitGroup // the goroutines of Accept; Close waits for them
 }
 
@@ -85,10 +84,13 @@ func (d *doors) Accept() (net.Conn, error) {
 	d.open.Do(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		select {
+		case <-d.done:
+			return
+		default:
+		}
 		for _, at := range d.all {
-			if !d.closed {
-				d.running.Go(func() { d.accept(at) })
-			}
+			d.running.Go(func() { d.accept(at) })
 		}
 	})
 	select {
@@ -124,9 +126,8 @@ func (d *doors) Addr() net.Addr { return d.all[0].Addr() }
 func (d *doors) Close() (err error) {
 	d.close.Do(func() {
 		d.mu.Lock()
-		d.closed = true
-		d.mu.Unlock()
 		close(d.done)
+		d.mu.Unlock()
 		for _, at := range d.all {
 			err = errors.Join(err, at.Listener.Close())
 		}
