@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
@@ -80,13 +81,13 @@ func checkReplication(_ context.Context, s *Subject) (found []Finding, skipped s
 	}
 	for _, slot := range s.database.Slots {
 		if slot.Retained > s.Bounds.Lag {
-			what := fmt.Sprintf("no standby uses the replication slot %s, which retains %s of log", slot.Name, mib(uint64(slot.Retained)))
+			what := fmt.Sprintf("no standby uses the replication slot %s, which retains %s of log", slot.Name, say.Bytes(int(slot.Retained)))
 			found = append(found, worrying(what, "The log fills the disk, and then nothing can be written.", "Start its standby, or SELECT pg_drop_replication_slot('"+slot.Name+"');"))
 		}
 	}
 	for _, standby := range s.database.Lags {
 		if standby.Bytes > s.Bounds.Lag {
-			found = append(found, worrying(fmt.Sprintf("the standby %s is %s behind", standby.Name, mib(uint64(standby.Bytes))),
+			found = append(found, worrying(fmt.Sprintf("the standby %s is %s behind", standby.Name, say.Bytes(int(standby.Bytes))),
 				"A failover to it loses what it has not received, and takes longer.", "Look at its disk and network; SELECT * FROM pg_stat_replication shows where it waits."))
 		}
 	}

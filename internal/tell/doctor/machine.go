@@ -142,7 +142,7 @@ func checkSpace(_ context.Context, s *Subject) ([]Finding, string) {
 	if d.Free*100 >= d.Total*uint64(s.Bounds.Free) {
 		return nil, ""
 	}
-	return []Finding{worrying(fmt.Sprintf("%d %% of the disk of %s is free (%s)", d.Free*100/d.Total, s.Dir, mib(d.Free)),
+	return []Finding{worrying(fmt.Sprintf("%d %% of the disk of %s is free (%s)", d.Free*100/d.Total, s.Dir, say.Bytes(int(d.Free))),
 		"Events are refused with 507 when it is full.", "Make space, or shorten --retention; docs/operating.md, \"When the disk is full\".")}, ""
 }
 
@@ -209,8 +209,8 @@ func checkMemory(_ context.Context, s *Subject) ([]Finding, string) {
 	if n == 0 || n >= s.Bounds.Memory {
 		return nil, ""
 	}
-	return []Finding{worrying("memory is limited to "+mib(uint64(n)), "Bodies of requests in progress alone may take 384 MiB; the system ends a process that exceeds its limit.",
-		"Raise the limit of the container or unit to "+mib(uint64(s.Bounds.Memory))+" or more.")}, ""
+	return []Finding{worrying("memory is limited to "+say.Bytes(int(n)), "Bodies of requests in progress alone may take 384 MiB; the system ends a process that exceeds its limit.",
+		"Raise the limit of the container or unit to "+say.Bytes(int(s.Bounds.Memory))+" or more.")}, ""
 }
 
 func checkZone(_ context.Context, s *Subject) ([]Finding, string) {
@@ -219,5 +219,3 @@ func checkZone(_ context.Context, s *Subject) ([]Finding, string) {
 	}
 	return []Finding{worrying("TZ is "+s.Zone+", a time zone that is unknown here", "Times in texts are UTC without saying so.", "Set TZ to a name such as Europe/Berlin, or unset it.")}, ""
 }
-
-func mib(bytes uint64) string { return say.Count(int64(bytes>>20)) + " MiB" }
