@@ -4,7 +4,8 @@ import "slices"
 
 // Decide returns the decision for an outcome. From the strongest rule to the weakest:
 //
-//  1. A fault beside the endpoint (Elsewhere) is always Retry. A lease that was acked is Deliver, one that was rejected Fail.
+//  1. A fault beside the endpoint (Elsewhere) is always Retry. A lease that was acked is Deliver,
+//     one that was rejected Fail.
 //  2. A status in the success set that came with a whole response is Deliver.
 //  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". Without
 //     an entry, 410 disables, 429 throttles, and 503 with a valid Retry-After throttles.

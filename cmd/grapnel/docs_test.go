@@ -202,7 +202,8 @@ func TestDocumentedSettings(t *testing.T) {
 }
 
 // TestFlagsAndExitCodesAreExplained: every flag has its help, none but --key and torture's
-// --timeout hides the flag that every command has under its name, and every exit code is in the table of cli.md.
+// --timeout hides the flag that every command has under its name, and every exit code is in the
+// table of cli.md.
 func TestFlagsAndExitCodesAreExplained(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -47,7 +47,8 @@ func (s *session) healthCommand() *cobra.Command {
 }
 
 // nearest is the server that health asks: that of --server, else the one that listens as
-// GRAPNEL_LISTEN says, as in a container. A server that speaks HTTPS answers probes in the clear too.
+// GRAPNEL_LISTEN says, as in a container. A server that speaks HTTPS answers probes in the clear
+// too.
 func (s *session) nearest() string {
 	listen, _ := s.Lookup("GRAPNEL_LISTEN")
 	if s.command.Flags().Changed("server") || listen == "" {

@@ -65,7 +65,8 @@ func parsed(t *testing.T, path string) *ast.File {
 	return all[i].file
 }
 
-// valuesOf are the constants of a type in a file, the fields of a struct, or the types with a method.
+// valuesOf are the constants of a type in a file, the fields of a struct, or the types with a
+// method.
 func valuesOf(file *ast.File, kind string) (names []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

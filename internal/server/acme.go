@@ -29,7 +29,8 @@ type issued struct {
 	end     context.CancelFunc
 }
 
-// acmeDirectory is the directory of the cache beside a database of SQLite. The files have mode 0600.
+// acmeDirectory is the directory of the cache beside a database of SQLite. The files have mode
+// 0600.
 const acmeDirectory = "acme"
 
 // newIssued is called before the store opens: docs returns that of now.

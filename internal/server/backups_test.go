@@ -147,8 +147,8 @@ func TestBackupsFollowTheFiles(t *testing.T) {
 	}
 }
 
-// TestAServerBacksItselfUp: a server makes backups while it is used. Each has what was acknowledged
-// before it began.
+// TestAServerBacksItselfUp: a server makes backups while it is used. Each has every event that was
+// acknowledged before the backup began.
 func TestAServerBacksItselfUp(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey

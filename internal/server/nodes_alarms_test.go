@@ -62,7 +62,7 @@ func TestAKilledNodeIsTold(t *testing.T) {
 // TestADeadDatabaseIsTold: each of two nodes tells that the database is away, and of the end;
 // neither tells that the other is lost.
 func TestADeadDatabaseIsTold(t *testing.T) {
-	// After the outage each node may see the other's row before it is new: for three tenths of a second.
+	// After the outage each node may see the other's old row for three tenths of a second.
 	nodes, db := members(t, 2, prompt, func(o *Options) { o.Bounds.Alarm.Hold = 2 * time.Second })
 	p := paged(t, nodes[0].Client)
 	poll(t, "two nodes divide the shards", func() bool { return settled(nodes[0].status(t), 2) })

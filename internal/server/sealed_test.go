@@ -118,9 +118,9 @@ func lines(t *testing.T, path string, letters ...string) {
 	}
 }
 
-// TestNoFileHasASecretInClear: while the server runs, after it has stopped, and in a backup. Without
-// a master key the same search finds every canary; with one that is given later, those of before
-// are gone too.
+// TestNoFileHasASecretInClear: while the server runs, after it has stopped, and in a backup.
+// Without a master key the same search finds every canary. With a master key that is given later,
+// the canaries stored before are gone too.
 func TestNoFileHasASecretInClear(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -164,8 +164,8 @@ func TestNoFileHasASecretInClear(t *testing.T) {
 	look("stopped, sealed")
 }
 
-// TestTheWrongMasterKeyChangesNothing: a start without the master key, or with another one, says so,
-// and leaves every byte as it was.
+// TestTheWrongMasterKeyChangesNothing: a start without the master key, or with another one, says
+// so, and leaves every byte as it was.
 func TestTheWrongMasterKeyChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -200,8 +200,8 @@ func TestTheWrongMasterKeyChangesNothing(t *testing.T) {
 	start(t, o)
 }
 
-// TestTheMasterKeyIsRotatedUnderLoad: no publish fails and none is lost meanwhile, and afterwards the
-// new key alone opens the database.
+// TestTheMasterKeyIsRotatedUnderLoad: no publish fails and none is lost meanwhile, and afterwards
+// the new key alone opens the database.
 func TestTheMasterKeyIsRotatedUnderLoad(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey

@@ -179,8 +179,8 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	t.Logf("%d events published, none failed", published.Load())
 }
 
-// TestCallersByTLS: versions, protocols, the header for browsers, and the answers to requests in the
-// clear: a way to https if one has no key, else a refusal. Probes are answered.
+// TestCallersByTLS: versions, protocols, the header for browsers, and the answers to requests in
+// the clear: a way to https if the request has no key, else a refusal. Probes are answered.
 func TestCallersByTLS(t *testing.T) {
 	a := newAuthority(t)
 	o, _ := a.secured(t)

@@ -35,8 +35,8 @@ type Bounds struct {
 
 // Server answers requests from the connections of one listener.
 type Server struct {
-	// Handshake makes TLS of a connection whose first byte begins that; nil: this server speaks none. Set
-	// it before Serve.
+	// Handshake makes TLS of a connection whose first byte begins TLS; nil: this server speaks
+	// none. It is set before Serve.
 	Handshake func(context.Context, net.Conn) (*tls.Conn, error)
 
 	http   *http.Server

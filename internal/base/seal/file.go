@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// File seals what is in a file beside the database. It needs no data key, so the file opens while
-// the database does not. A File that is nil seals nothing.
+// File seals the bytes of a file beside the database. It needs no data key, so the file can be
+// opened while the database cannot. A File that is nil seals nothing.
 type File struct {
 	at  At
 	all masters

@@ -6,12 +6,13 @@
 // seals is bound to its row: the bytes of one row open in no other row, of no other kind and of no
 // other tenant.
 //
-// A Sealer that is nil seals nothing, so a store without a master key writes what it always wrote.
-// It opens what is in clear, and refuses the rest. So does one with a key, which is what lets a
-// database in clear become sealed row by row.
+// A Sealer that is nil seals nothing, so a store without a master key writes rows in clear. It
+// refuses to open a sealed row. Every Sealer opens rows in clear, so a database in clear can become
+// sealed row by row.
 //
-// The ciphers and the form of keys are Tink's. It does not promise that sealed bytes hide their
-// length, nor that nobody who can write to the database puts a row in clear there.
+// The ciphers and the form of keys are Tink's. Two things are not promised: that sealed bytes hide
+// their length, and that a row is sealed because there is a master key. A program that can write to
+// the database can put a row in clear there, and it is opened.
 package seal
 
 import (

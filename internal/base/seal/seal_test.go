@@ -118,7 +118,7 @@ func TestSealedBytesAreBoundToTheirRow(t *testing.T) {
 		bad := slices.Clone(sealed)
 		bad[i+1] ^= 1
 		if _, err := s.Open(t.Context(), at, bad); err == nil {
-			t.Errorf("byte %d was changed, and nobody noticed", i+1)
+			t.Errorf("a change of byte %d was not noticed", i+1)
 		}
 	}
 	// The wrapped key of one tenant is none of another.
@@ -178,7 +178,7 @@ func TestRotationGoesOn(t *testing.T) {
 			opens(t, sealer(t, from, of), At{Tenant: tenant}, b, "secret of "+tenant)
 		}
 	}
-	// Whoever has not rotated makes keys with the new master key too.
+	// A process that has not rotated wraps a new data key with the new master key, too.
 	if _, err := s.Seal(t.Context(), At{Tenant: "late"}, nil); err != nil {
 		t.Fatal(err)
 	}

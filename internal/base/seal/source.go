@@ -24,8 +24,9 @@ type Source struct{ kind, of string }
 // MinLength is how many characters a master key has at least.
 const MinLength = 32
 
-// ParseSource reads file:PATH, env:NAME, credential:NAME, age:PATH or command:PROGRAM ARGUMENTS. The
-// program is started without a shell. Errors do not repeat the text: it may be the key, by mistake.
+// ParseSource reads file:PATH, env:NAME, credential:NAME, age:PATH or command:PROGRAM ARGUMENTS.
+// The program is started without a shell. Errors do not repeat the text: it may be the key, by
+// mistake.
 func ParseSource(text string) (Source, error) {
 	if text == "" {
 		return Source{}, nil

@@ -30,7 +30,8 @@ func rotateMasterKey(a *api, c *call) (answer, error) {
 	reply := func(store.Put) answer {
 		return jsonAnswer(http.StatusOK, wire.MasterKey{ID: is.Master, DataKeys: is.Keys, Wrapped: is.Wrapped})
 	}
-	// No document is written: the rotation is repeatable by itself, and this commits its entry and answer.
+	// No document is written: the rotation can be repeated by itself. This commits its entry in the
+	// audit and its answer.
 	done, err := a.Documents.PutDocuments(c.Context(), c.scope, nil,
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRotate, "", "master-key", "to "+is.Master)})
 	return answered(done, done.Answer, err, reply)

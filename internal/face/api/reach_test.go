@@ -43,8 +43,8 @@ func quoted(text string) string {
 	return string(raw)
 }
 
-// TestSecretsOfReachingAreKeptAndNeverShown: no answer shows them, a patch of something else keeps
-// them, and none of them can be sent to another server by one who does not know it.
+// TestSecretsOfReachingAreKeptAndNeverShown: no answer shows them, and a patch of something else
+// keeps them. A caller who does not know a secret cannot have it sent to another server.
 func TestSecretsOfReachingAreKeptAndNeverShown(t *testing.T) {
 	w := newWorld(t)
 	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","proxy":"http://me:s3cret@proxy.example:3128",
@@ -87,7 +87,7 @@ func TestSecretsOfReachingAreKeptAndNeverShown(t *testing.T) {
 		}
 	}
 	if stored() != whole {
-		t.Error("what was refused changed a secret")
+		t.Error("a refused request changed a secret")
 	}
 	w.must(200, "PATCH", at, `{"oauth2":{"token_url":"https://u.example/token","client_secret":"other"},"tls":null,"proxy":null}`)
 	if got := w.must(200, "PATCH", at, `{"oauth2":{"token_url":null}}`)["oauth2"]; got != nil {

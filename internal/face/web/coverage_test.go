@@ -59,7 +59,7 @@ var withoutPlace = map[string]string{
 	"endpoint oauth2/client_secret": "it is never shown",
 	"endpoint tls/client_key":       "it is never shown",
 	"endpoint tls/client_cert":      "the page says when it ends",
-	"endpoint tls/ca":               "the page says that there is one",
+	"endpoint tls/ca":               "the page says whether the endpoint has its own authorities",
 	"endpoint secret":               "it is shown once, when it is created; the page says how old it is",
 	"endpoint status":               "the verdict is made of the health, which says paused and disabled as well",
 	"source verify/scheme":          "the page has the provider's title, which the answer says as well",

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestOnlyNodesAreHeard: who has the secret but no row with its certificate is refused, and so is
-// who shows no certificate; both sides name the reason.
+// TestOnlyNodesAreHeard: a caller that has the secret, and no row with its certificate, is refused.
+// So is a caller that shows no certificate. Both sides name the reason.
 func TestOnlyNodesAreHeard(t *testing.T) {
 	n := &node{heads: make(chan []store.Head, 10), queues: make(chan []string, 10)}
 	d, logged := new(table), new(bytes.Buffer)
@@ -81,8 +81,8 @@ func TestAnImpostorLearnsNothing(t *testing.T) {
 }
 
 // TestANewKeyIsReadFromItsRow: a node that starts again has another key at the same address, and
-// the first request to it, and from it, succeeds. The key from before is a stranger's as soon as the
-// rows are read again.
+// the first request to it, and from it, succeeds. The key from before is a stranger's as soon as
+// the rows are read again.
 func TestANewKeyIsReadFromItsRow(t *testing.T) {
 	n := &node{}
 	d := new(table)

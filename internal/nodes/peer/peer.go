@@ -8,9 +8,9 @@
 //
 // Connections are TLS in which each side compares the other's certificate with the rows of the
 // nodes (identity.go): every program that can write a row is a node, and nothing needs to be
-// configured. The secret that requests carry too holds apart nodes that see different databases
-// after a failover. The bodies are gob, between nodes of the same version or of two consecutive ones; a field that
-// one of them does not have is left out.
+// configured. Requests carry a secret too, which keeps nodes apart that see different databases
+// after a failover. The bodies are gob, between nodes of the same version or of two consecutive
+// ones; a field that one of them does not have is left out.
 package peer
 
 import (

@@ -75,8 +75,8 @@ func (e *Engine) FailedCommits() int {
 	return e.admission.failed
 }
 
-// Moves returns an error if the engine's loop takes no turn before ctx ends. An engine that does not
-// run yet takes none.
+// Moves returns an error if the engine's loop takes no turn before ctx ends. An engine that does
+// not run yet takes none.
 func (e *Engine) Moves(ctx context.Context) error {
 	err := e.inputs.ask(ctx, func(*core.Core, time.Time) {})
 	if errors.Is(err, errStopping) {

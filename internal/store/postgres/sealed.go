@@ -23,8 +23,8 @@ func readDataKey(row pgx.Row) (k seal.DataKey, err error) {
 	return k, err
 }
 
-// The calls about data keys use the connections of leases: whoever reads a sealed row may hold one
-// of the others.
+// The calls about data keys use the connections of leases: a call that reads a sealed row may hold
+// one of the others, and would wait for itself.
 
 // DataKeys returns all of them.
 func (s *database) DataKeys(ctx context.Context) ([]seal.DataKey, error) {
@@ -86,9 +86,9 @@ func (s *sealable) query() string {
 	return "SELECT ctid::text, " + at + s.bytes() + " FROM " + s.table + " WHERE " + s.inClear + " LIMIT $1"
 }
 
-// sealTables seals the rows that are in clear: those from before there was a master key. Each row is
-// replaced by itself, so several nodes may do it, and an interrupted call goes on when a store is
-// opened again. PostgreSQL keeps the old rows until it has vacuumed.
+// sealTables seals the rows that are in clear: those from before there was a master key. Each row
+// is replaced by itself, so several nodes may do it, and an interrupted call goes on when a store
+// is opened again. PostgreSQL keeps the old rows until it has vacuumed.
 func (s *database) sealTables(ctx context.Context) error {
 	if s.sealer == nil {
 		return nil

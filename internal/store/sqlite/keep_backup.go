@@ -41,8 +41,9 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	return backup(ctx, file, to)
 }
 
-// Backup is Backup of the open database. It opens and closes the file of the tables by SQLite alone:
-// the kernel would give up SQLite's locks when a process closes any other descriptor of the file.
+// Backup is Backup of the open database. It opens and closes the file of the tables by SQLite
+// alone: the kernel would give up SQLite's locks when a process closes any other descriptor of the
+// file.
 func (s *Store) Backup(ctx context.Context, to string) (whole bool, err error) {
 	return backup(ctx, s.path, to)
 }

@@ -28,9 +28,9 @@ func sealables() []sealable {
 	return all
 }
 
-// sealTables seals the rows that are in clear: those from before there was a master key. Each row is
-// replaced by itself, so an interrupted call goes on when the store is opened again. Afterwards no
-// file has the bytes in clear (erased). On a full disk it leaves them for the next start.
+// sealTables seals the rows that are in clear: those from before there was a master key. Each row
+// is replaced by itself, so an interrupted call goes on when the store is opened again. Afterwards
+// no file has the bytes in clear (erased). On a full disk it leaves them for the next start.
 func (s *keeper) sealTables(ctx context.Context) error {
 	if s.sealer == nil {
 		return nil

@@ -189,7 +189,7 @@ func (s *Store) connect(ctx context.Context, path string, master seal.Source) er
 	if err := migrateAt(path, conn); err != nil {
 		return err
 	}
-	if !s.data.copied { // a copy is completed without reading what is sealed
+	if !s.data.copied { // a copy is completed without opening its rows
 		has, err := rows.Each(conn.Query(dataKeysQuery), readDataKey)
 		if err != nil {
 			return err
