@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"slices"
@@ -141,10 +142,19 @@ func (all masters) read(k DataKey) (*keyset.Handle, error) {
 	return key, nil
 }
 
-func (all masters) unwrap(k DataKey) (tink.AEAD, error) {
+// cipher is an unwrapped data key.
+type cipher struct {
+	tink.AEAD
+	begin []byte // of everything that it seals: Tink's prefix, with the id of the key
+}
+
+func (all masters) unwrap(k DataKey) (*cipher, error) {
 	key, err := all.read(k)
 	if err != nil {
 		return nil, err
 	}
-	return aead.New(key)
+	made, err := aead.New(key)
+	return &cipher{made, binary.BigEndian.AppendUint32([]byte{tinkPrefix}, key.KeysetInfo().GetPrimaryKeyId())}, err
 }
+
+const tinkPrefix = 1

@@ -16,12 +16,12 @@
 package seal
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
-
-	"github.com/tink-crypto/tink-go/v2/tink"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -52,7 +52,7 @@ type Sealer struct {
 
 	mu      sync.RWMutex
 	masters masters
-	keys    map[string]tink.AEAD // by tenant
+	keys    map[string]*cipher // by tenant
 }
 
 // New checks the master key against the data keys that a database has, before the database is
@@ -68,7 +68,7 @@ func New(ctx context.Context, source Source, has []DataKey, table Table) (*Seale
 	if err != nil {
 		return nil, err
 	}
-	s := &Sealer{source: source, table: table, masters: all, keys: map[string]tink.AEAD{}}
+	s := &Sealer{source: source, table: table, masters: all, keys: map[string]*cipher{}}
 	for _, k := range has {
 		if s.keys[k.Tenant], err = all.unwrap(k); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (s *Sealer) Seal(ctx context.Context, at At, plain []byte) ([]byte, error) 
 		return plain, nil
 	}
 	key, err := s.key(ctx, at.Tenant)
-	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+	if errors.Is(err, ErrNoKey) {
 		if err = s.add(ctx, at.Tenant); err == nil {
 			key, err = s.key(ctx, at.Tenant)
 		}
@@ -98,7 +98,8 @@ func (s *Sealer) Seal(ctx context.Context, at At, plain []byte) ([]byte, error) 
 	return slices.Insert(sealed, 0, mark), nil
 }
 
-// Open returns what Seal was given for the row, and bytes in clear as they are.
+// Open returns what Seal was given for the row, and bytes in clear as they are. ErrNoKey: they were
+// erased.
 func (s *Sealer) Open(ctx context.Context, at At, stored []byte) ([]byte, error) {
 	if !Is(stored) {
 		return stored, nil
@@ -111,7 +112,10 @@ func (s *Sealer) Open(ctx context.Context, at At, stored []byte) ([]byte, error)
 		return nil, err
 	}
 	plain, err := key.Decrypt(stored[1:], at.bytes())
-	if err != nil {
+	switch {
+	case err != nil && !bytes.HasPrefix(stored[1:], key.begin):
+		return nil, errNoKey(at.Tenant)
+	case err != nil:
 		return nil, fmt.Errorf("the sealed %s %s cannot be opened: its bytes, or its place, are not those that were sealed", at.Kind, at.ID)
 	}
 	return plain, nil
@@ -119,7 +123,7 @@ func (s *Sealer) Open(ctx context.Context, at At, stored []byte) ([]byte, error)
 
 // key returns the data key of a tenant. Another process may have made it, with a master key that
 // its source got later.
-func (s *Sealer) key(ctx context.Context, tenant string) (tink.AEAD, error) {
+func (s *Sealer) key(ctx context.Context, tenant string) (*cipher, error) {
 	s.mu.RLock()
 	key, all := s.keys[tenant], s.masters
 	s.mu.RUnlock()
@@ -128,7 +132,7 @@ func (s *Sealer) key(ctx context.Context, tenant string) (tink.AEAD, error) {
 	}
 	k, found, err := s.table.DataKey(ctx, tenant)
 	if err == nil && !found {
-		err = grapnel.Errorf(grapnel.CodeNotFound, "the data key of tenant %q was deleted", tenant)
+		err = errNoKey(tenant)
 	}
 	if err == nil && !all.has(k.Master) {
 		all, err = s.refresh(ctx)
