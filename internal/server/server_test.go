@@ -20,6 +20,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
 )
 
 // TestMain says which goroutines tests left. The shared PostgreSQL ends with this process.
@@ -27,11 +28,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testKey = "grp_of-a-test-server"
 
-// options are those of a server on a free port with its data in dir.
+// options are those of a server on a free port with its data in dir. Its commits may be slow: the
+// race detector and what runs beside the tests make them so, and then it would refuse publishes.
 func options(dir string) Options {
 	return Options{
 		Listen: "127.0.0.1:0", Store: "sqlite:" + filepath.Join(dir, "data", "grapnel.db"), DrainTimeout: 10 * time.Second,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, MetricsOpen: true,
+		Bounds: Bounds{Engine: engine.Bounds{Admission: engine.AdmissionBounds{LongCommit: time.Minute, Silence: time.Minute}}},
 	}
 }
 

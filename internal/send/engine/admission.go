@@ -55,11 +55,6 @@ const (
 	overQuota   cause = "quota"     // the tenant has too many pending deliveries
 )
 
-// longCommit is the longest duration of a commit, averaged over some seconds, at which single
-// events are accepted. At an average of 0.5 s the slowest commits take 3 or 4 s, which is as long
-// as a publisher waits.
-const longCommit = 500 * time.Millisecond
-
 // DiskSpace is the free and the total space of a disk, in bytes.
 type DiskSpace struct{ Free, Total uint64 }
 
@@ -81,6 +76,7 @@ func (r DiskSpace) enough(patience float64) bool {
 // strain is the load as measured now.
 type strain struct {
 	commit     time.Duration // average duration of one
+	long       time.Duration // limit of commit
 	publishing int           // publishes in flight
 	most       int           // limit of publishing
 	room       DiskSpace
@@ -92,7 +88,7 @@ func (s strain) refuses(w work) cause {
 	switch {
 	case !s.room.enough(patience):
 		return scarceRoom
-	case float64(s.commit) > patience*float64(longCommit):
+	case float64(s.commit) > patience*float64(s.long):
 		return slowCommits
 	case float64(s.publishing) >= patience*float64(s.most):
 		return crowded
@@ -107,6 +103,7 @@ type admission struct {
 	disk   func() (DiskSpace, error)
 	log    *slog.Logger
 	count  func(work, cause)
+	bounds AdmissionBounds
 
 	mu       sync.Mutex
 	failed   int    // commits in a row
@@ -190,9 +187,6 @@ func (a *admission) commit() time.Duration {
 	return a.pace.current(now)
 }
 
-// lookEvery is the longest age of the measured disk space.
-const lookEvery = time.Second
-
 // look measures the disk without holding the lock: a disk in trouble is slow to answer, and then
 // only one caller waits for it.
 func (a *admission) look() {
@@ -201,7 +195,7 @@ func (a *admission) look() {
 	}
 	now := a.clock()
 	a.mu.Lock()
-	due := a.lookedAt.IsZero() || now.Sub(a.lookedAt) >= lookEvery
+	due := a.lookedAt.IsZero() || now.Sub(a.lookedAt) >= a.bounds.Look
 	if due {
 		a.lookedAt = now
 	}
@@ -221,10 +215,6 @@ func (a *admission) look() {
 
 const nearlyFull = "the disk that holds the data is nearly full"
 
-// silence is the time without a finished commit, while commits are in flight, after which the store
-// counts as hanging. It is a little longer than the wait for a single commit of a hanging store.
-const silence = 3 * time.Second
-
 // unable measures the disk itself, so freed space is noticed even while no events are published.
 func (a *admission) unable() error {
 	a.look()
@@ -234,8 +224,8 @@ func (a *admission) unable() error {
 	switch {
 	case !a.seen.room.enough(single.patience()):
 		return grapnel.Errorf(grapnel.CodeStorageFull, nearlyFull)
-	case a.pace.calls > 0 && now.Sub(a.pace.since) >= silence:
-		return grapnel.Errorf(grapnel.CodeUnavailable, "no commit has returned for more than %s", silence)
+	case a.pace.calls > 0 && now.Sub(a.pace.since) >= a.bounds.Silence:
+		return grapnel.Errorf(grapnel.CodeUnavailable, "no commit has returned for more than %s", a.bounds.Silence)
 	}
 	return nil
 }

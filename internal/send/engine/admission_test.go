@@ -14,9 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
+
+// usual are the bounds of a server that nobody tuned.
+var usual = bounds.Fill(AdmissionBounds{})
 
 // TestWhatCanWaitIsRefusedFirst: under any strain that refuses single events, batches are refused
 // too, and under any that refuses batches, replays. Each is refused for something, and nothing is
@@ -24,10 +28,10 @@ import (
 func TestWhatCanWaitIsRefusedFirst(t *testing.T) {
 	const gib = 1 << 30
 	seen := map[string]int{}
-	for commit := time.Duration(0); commit <= 2*longCommit; commit += longCommit / 8 {
+	for commit := time.Duration(0); commit <= 2*usual.LongCommit; commit += usual.LongCommit / 8 {
 		for publishing := 0; publishing <= 120; publishing += 10 {
 			for free := uint64(0); free <= 8*gib; free += gib / 2 {
-				s := strain{commit: commit, publishing: publishing, most: 100, room: DiskSpace{Free: free, Total: 1000 * gib}}
+				s := strain{commit: commit, long: usual.LongCommit, publishing: publishing, most: 100, room: DiskSpace{Free: free, Total: 1000 * gib}}
 				verdicts := ""
 				for _, w := range []work{replay, batch, single} {
 					if s.refuses(w) == admitted {
@@ -43,7 +47,7 @@ func TestWhatCanWaitIsRefusedFirst(t *testing.T) {
 	if fmt.Sprint(len(seen)) != "4" || seen["+++"] == 0 || seen["-++"] == 0 || seen["--+"] == 0 || seen["---"] == 0 {
 		t.Errorf("replay, batch, single: %v", seen)
 	}
-	if s := (strain{most: 1}); s.refuses(replay) != admitted {
+	if s := (strain{long: usual.LongCommit, most: 1}); s.refuses(replay) != admitted {
 		t.Errorf("replays are refused for %q though nothing is going on", s.refuses(replay))
 	}
 }
@@ -54,17 +58,17 @@ func TestRefusals(t *testing.T) {
 		s    strain
 		want cause
 	}{
-		"nothing known":                     {strain{most: 10}, admitted},
-		"commits as long as allowed":        {strain{most: 10, commit: longCommit}, admitted},
-		"commits longer than allowed":       {strain{most: 10, commit: longCommit + 1}, slowCommits},
-		"the last place":                    {strain{most: 10, publishing: 9}, admitted},
-		"no place":                          {strain{most: 10, publishing: 10}, crowded},
-		"4 % of a terabyte":                 {strain{most: 10, room: DiskSpace{40 * gib, 1000 * gib}}, admitted},
-		"little of a terabyte":              {strain{most: 10, room: DiskSpace{2*gib - 1, 1000 * gib}}, scarceRoom},
-		"a new small disk":                  {strain{most: 10, room: DiskSpace{900 * mib, 1000 * mib}}, admitted},
-		"a small disk with little left":     {strain{most: 10, room: DiskSpace{49 * mib, 1000 * mib}}, scarceRoom},
-		"a full disk":                       {strain{most: 10, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
-		"a full disk that is also too slow": {strain{most: 10, commit: time.Hour, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
+		"nothing known":                     {strain{long: usual.LongCommit, most: 10}, admitted},
+		"commits as long as allowed":        {strain{long: usual.LongCommit, most: 10, commit: usual.LongCommit}, admitted},
+		"commits longer than allowed":       {strain{long: usual.LongCommit, most: 10, commit: usual.LongCommit + 1}, slowCommits},
+		"the last place":                    {strain{long: usual.LongCommit, most: 10, publishing: 9}, admitted},
+		"no place":                          {strain{long: usual.LongCommit, most: 10, publishing: 10}, crowded},
+		"4 % of a terabyte":                 {strain{long: usual.LongCommit, most: 10, room: DiskSpace{40 * gib, 1000 * gib}}, admitted},
+		"little of a terabyte":              {strain{long: usual.LongCommit, most: 10, room: DiskSpace{2*gib - 1, 1000 * gib}}, scarceRoom},
+		"a new small disk":                  {strain{long: usual.LongCommit, most: 10, room: DiskSpace{900 * mib, 1000 * mib}}, admitted},
+		"a small disk with little left":     {strain{long: usual.LongCommit, most: 10, room: DiskSpace{49 * mib, 1000 * mib}}, scarceRoom},
+		"a full disk":                       {strain{long: usual.LongCommit, most: 10, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
+		"a full disk that is also too slow": {strain{long: usual.LongCommit, most: 10, commit: time.Hour, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
 	} {
 		if got := c.s.refuses(single); got != c.want {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
@@ -107,13 +111,13 @@ func TestPace(t *testing.T) {
 			commits(p, now, 100, 4*time.Millisecond, 0)
 			p.begin(*now)
 			*now = now.Add(4 * time.Second)
-		}, longCommit, time.Minute},
+		}, usual.LongCommit, time.Minute},
 		"hangs, and whoever waited goes away": {func(p *pace, now *time.Time) {
 			began := *now
 			p.begin(began)
 			*now = now.Add(4 * time.Second)
 			p.end(*now, began, false)
-		}, longCommit, time.Minute},
+		}, usual.LongCommit, time.Minute},
 		"was slow, is idle": {func(p *pace, now *time.Time) {
 			commits(p, now, 60, 600*time.Millisecond, 0)
 			*now = now.Add(30 * time.Second)
@@ -412,7 +416,7 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 			mu.Lock()
 			room, broken = r, err
 			mu.Unlock()
-			time.Sleep(lookEvery)
+			time.Sleep(usual.Look)
 		}
 		r := &receiver{then: status(500)}
 		b.endpoint("ep", r, nil)
@@ -456,7 +460,7 @@ func TestLimitsPageHasTheLimitsOfAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		fmt.Sprintf("| duration of commits | %v s, ", longCommit.Seconds()),
+		fmt.Sprintf("| duration of commits | %v s, ", usual.LongCommit.Seconds()),
 		fmt.Sprintf("| free disk space | 1/%d, or %d GiB if that is less |", leastShare, leastBytes>>30),
 	} {
 		if !strings.Contains(string(page), row) {

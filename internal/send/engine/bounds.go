@@ -12,6 +12,7 @@ type Bounds struct {
 	Issues     issue.Bounds
 	Duplicates DuplicateBounds
 	Pacing     PacingBounds
+	Admission  AdmissionBounds
 
 	Types      int   `bound:"65536" tiny:"2"`    // event types remembered as admitted
 	EventCache int64 `bound:"32MiB" tiny:"4KiB"` // event data cached for first attempts
@@ -53,6 +54,20 @@ type PacingBounds struct {
 	Look  time.Duration `bound:"100ms" tiny:"1ms"` // between two looks at the processors
 	Late  time.Duration `bound:"300us"`            // a goroutine that waited for this long for a processor is late
 	Share int           `bound:"10"`               // time is short if one in this many goroutines is late
+}
+
+// AdmissionBounds are the bounds of admission. A test with many programs beside it sets those of
+// commits high, because commits of a process that waits for a processor are slow too.
+type AdmissionBounds struct {
+	// LongCommit is the longest duration of a commit, averaged over some seconds, at which single
+	// events are accepted. At an average of 0.5 s the slowest commits take 3 or 4 s, which is as long
+	// as a publisher waits.
+	LongCommit time.Duration `bound:"500ms"`
+	// Silence is the time without a finished commit, while commits are in flight, after which the
+	// store counts as hanging. It is a little longer than the wait for a single commit of a hanging
+	// store.
+	Silence time.Duration `bound:"3s"`
+	Look    time.Duration `bound:"1s" tiny:"1ms"` // longest age of the measured disk space
 }
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.

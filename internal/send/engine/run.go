@@ -50,7 +50,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
 	e.Book, e.settler.book, e.publisher.book = book, book, book
 	e.admission = &admission{clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: e.metrics.refused,
-		seen: strain{most: e.bounds.Recorder.Publish}}
+		bounds: e.bounds.Admission, seen: strain{most: e.bounds.Recorder.Publish, long: e.bounds.Admission.LongCommit}}
 	if o.Random == nil {
 		e.admission.random = rand.Float64
 	}
