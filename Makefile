@@ -41,7 +41,7 @@ LATENCY := TestAttackByFilters|TestAttackByReceiversThatHang|TestEveryAcknowledg
 LATENCY := ^($(LATENCY)|TestManyComeBackAtOnce|TestMillionPending|TestPoisonStopsItsKeyOnly|TestProxiesFindTheInstallation)$$
 
 # What takes longest begins first, or one processor waits at the end for the other.
-LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/face/api ./cmd/grapnel ./internal/send/engine
+LONGEST := ./internal/store/postgres ./internal/store/sqlite ./internal/face/api ./cmd/grapnel ./internal/send/engine
 
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary. One goroutine plays their tests. Providers'
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
@@ -86,23 +86,25 @@ test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then 
 prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
 	$(GO) vet -tags prove ./...
-	$(GO) test -vet=off -count=1 . ./internal/house
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
 	@echo "tests that compare latencies, alone"
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(LATENCY)' ./e2e
 
 # Tests of the real binary mostly wait. They go before what computes, so that it does not change what they see; the kits' crashes and
-# torture come after them, because races and answers in time decide their cases.
+# torture come after them, because races and answers in time decide their cases. Tests of ./internal/server wait too: for leases of nodes,
+# rounds and drains.
 prove-binary: export CGO_ENABLED = 0
 prove-binary: needs-sdk
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip 'Harness|$(LATENCY)' ./e2e
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 9 ./e2e/receivers
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 20m ./internal/server
 
 # Models and the tests with a browser compare no times, so they come last where several want a processor.
 prove-models: export CGO_ENABLED = 0
 prove-models:
-	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
+	nice -n 12 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
 	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -run '$(SINGLE)' $(SINGLES)
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
@@ -112,7 +114,7 @@ prove-models:
 prove-races: export CGO_ENABLED = 1
 prove-races:
 	nice -n 10 $(GO) test $(RACE) -tags prove -p 4 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
+		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
 prove-nested:

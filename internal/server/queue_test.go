@@ -206,7 +206,9 @@ func TestClientConsumesAQueue(t *testing.T) {
 // When the server stops, waiting consumers get an empty answer at once, and streams end.
 func TestStoppingAnswersWhoWaits(t *testing.T) {
 	o := options(t.TempDir())
-	o.AdminKey = testKey
+	// net/http waits five seconds for a connection on which nothing came yet, and a client has one
+	// now and then: it dials while another connection becomes free.
+	o.AdminKey, o.DrainTimeout = testKey, time.Minute
 	s := start(t, o)
 	c := s.consumer(t)
 	c.must(201, "POST", "/v1/queues", `{"name":"orders"}`)

@@ -72,7 +72,7 @@ func TestHoldOnPostgres(t *testing.T) {
 	if _, err := c.ResumeEndpoint(t.Context(), ep.ID, "they are ready"); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		mu.Lock()
 		n := len(sent)
 		mu.Unlock()

@@ -129,7 +129,7 @@ func TestNoFileHasASecretInClear(t *testing.T) {
 	look := func(when string, want ...string) {
 		t.Helper()
 		var got []string
-		files, end := 0, time.Now().Add(20*time.Second) // the file of alarms is written by rounds
+		files, end := 0, time.Now().Add(time.Minute) // the file of alarms is written by rounds
 		for got, files = seen(t, dir); !slices.Equal(got, want) && time.Now().Before(end); got, files = seen(t, dir) {
 			time.Sleep(20 * time.Millisecond)
 		}

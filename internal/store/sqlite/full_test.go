@@ -54,7 +54,7 @@ func settle(t *testing.T, s *Store, h store.Head, size int) error {
 // system: a file system, a timer.
 func until(t *testing.T, what string, do func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if do() {
 			return
 		}
