@@ -32,6 +32,9 @@ func openPair(o TLS, b CertificateBounds, log *slog.Logger) (*pair, error) {
 	if _, err := p.load(); err != nil {
 		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--tls-cert, --tls-key: %v", err)
 	}
+	if end := p.now.Load().Leaf.NotAfter; time.Now().After(end) {
+		log.Error("the certificate has ended; callers refuse it until the files have a new one", "file", o.Cert, "ended", end)
+	}
 	return p, nil
 }
 
@@ -54,7 +57,7 @@ func (p *pair) load() (changed bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	if end := next.Leaf.NotAfter; time.Now().After(end) {
+	if end := next.Leaf.NotAfter; time.Now().After(end) && p.now.Load() != nil {
 		return true, fmt.Errorf("the certificate in %s ended at %s", p.cert, end.Format(time.RFC3339))
 	}
 	p.now.Store(&next)

@@ -179,6 +179,36 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	t.Logf("%d events published, none failed", published.Load())
 }
 
+// TestAServerStartsWithACertificateThatHasEnded: it says so, and new files mend it. If it did not
+// start, its deliveries would stop as well.
+func TestAServerStartsWithACertificateThatHasEnded(t *testing.T) {
+	a := newAuthority(t)
+	o, logged := a.secured(t)
+	cert, key := a.pair(t, 3, -time.Minute)
+	a.write(t, "key.pem", key)
+	a.write(t, "cert.pem", cert)
+	s := start(t, o)
+	h := a.http(t, false, false)
+	live := func() error {
+		rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/livez", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := h.Do(rq)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	if err := live(); err == nil || logged.count("the certificate has ended") != 1 {
+		t.Errorf("a caller sees %v, the log says it %d times", err, logged.count("the certificate has ended"))
+	}
+	cert, key = a.pair(t, 4, time.Hour)
+	a.write(t, "key.pem", key)
+	a.write(t, "cert.pem", cert)
+	poll(t, "callers accept the new one", func() bool { return live() == nil })
+}
+
 // TestCallersByTLS: versions, protocols, the header for browsers, and the answers to requests in
 // the clear: a way to https if the request has no key, else a refusal. Probes are answered.
 func TestCallersByTLS(t *testing.T) {
