@@ -68,14 +68,15 @@ build: ## Build the static binary, bin/grapnel
 
 # Two loops. `make test` is for a contributor: it needs nothing but Go, installs nothing and takes three minutes at most. `make prove` is
 # everything. A package whose tests all need another program is in FOREIGN; elsewhere such tests, and those that take long, stand in files
-# with the build tag prove. -short makes random histories fewer; it leaves no test out.
+# with the build tag prove. -short makes random histories fewer; it leaves no test out. One package more than there are processors runs at
+# once, because tests of the server, of commands and of torture mostly wait.
 FOREIGN := ./bench ./e2e/browser ./e2e/receivers ./internal/inbound/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
 	./receive/gate ./receive/internal/receiver/app ./receive/pgxstore ./receive/sqlstore
 
 test: export CGO_ENABLED = 0
 test: ## Run what needs nothing but Go: three minutes at most
 	$(GO) vet ./...
-	$(GO) test -vet=off -short -ldflags='-s -w' $$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list $(FOREIGN))")
+	$(GO) test -vet=off -short -ldflags='-s -w' -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list $(FOREIGN))")
 
 test-postgres: export CGO_ENABLED = 0
 test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then its histories
