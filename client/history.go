@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -132,6 +133,25 @@ func (c *Client) export(ctx context.Context, path string, q url.Values, format s
 	q.Del("limit")
 	q.Del("cursor")
 	q.Set("format", format)
+	return c.download(ctx, path, q, out)
+}
+
+// ExportAudit writes all audit entries to out, the oldest first, as lines that are linked by hashes.
+// With the number and the hash of the last line of an earlier export it writes what follows, and
+// continues its chain; 0 and an empty hash: from the beginning.
+func (c *Client) ExportAudit(ctx context.Context, after int64, hash string, out io.Writer) error {
+	q := url.Values{}
+	if after != 0 {
+		q.Set("after", strconv.FormatInt(after, 10))
+	}
+	if hash != "" {
+		q.Set("prev", hash)
+	}
+	return c.download(ctx, "/v1/audit/export", q, out)
+}
+
+// download writes an answer that may be long to out.
+func (c *Client) download(ctx context.Context, path string, q url.Values, out io.Writer) error {
 	resp, err := c.send(ctx, call{method: http.MethodGet, path: path, query: q})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func export(s *session, what string, anyStatus bool,
 	var format, file string
 	c := &cobra.Command{
 		Use: "export", Short: "Export " + what + " as JSON Lines or CSV, the newest first", Args: takes(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != client.JSONLines && format != client.CSV {
 				return cli.Usagef("--format %s: the formats are jsonl and csv", format)
 			}
@@ -30,31 +30,38 @@ func export(s *session, what string, anyStatus bool,
 			if err != nil {
 				return err
 			}
-			out := s.Stdout
-			if file != "" {
-				f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-				if err != nil {
-					return fmt.Errorf("writing the export: %w", err)
-				}
-				defer func() {
-					if closing := f.Close(); err == nil && closing != nil {
-						err = fmt.Errorf("writing the export: %w", closing)
-					}
-				}()
-				out = f
-			}
-			counted := &counter{to: out, progress: s.Progress(), what: what, heading: format == client.CSV}
-			ctx, cancel := s.limited(cmd.Context())
-			defer cancel()
-			err = call(r.Client, ctx, which.Filter(), format, counted)
-			counted.progress.Done()
-			return err
+			return s.download(cmd.Context(), file, what, format == client.CSV, func(ctx context.Context, out io.Writer) error {
+				return call(r.Client, ctx, which.Filter(), format, out)
+			})
 		},
 	}
 	which.Bind(c.Flags(), anyStatus)
 	c.Flags().StringVar(&format, "format", client.JSONLines, "jsonl or csv")
 	c.Flags().StringVar(&file, "file", "", "write to this new file instead of standard output")
 	return c
+}
+
+// download writes to a new file, or to standard output if file is empty.
+func (s *session) download(ctx context.Context, file, what string, heading bool, call func(context.Context, io.Writer) error) (err error) {
+	out := s.Stdout
+	if file != "" {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("writing the export: %w", err)
+		}
+		defer func() {
+			if closing := f.Close(); err == nil && closing != nil {
+				err = fmt.Errorf("writing the export: %w", closing)
+			}
+		}()
+		out = f
+	}
+	counted := &counter{to: out, progress: s.Progress(), what: what, heading: heading}
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	err = call(ctx, counted)
+	counted.progress.Done()
+	return err
 }
 
 // counter counts the lines that pass through it, without that of the columns' names.

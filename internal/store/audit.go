@@ -13,8 +13,11 @@ import (
 type Audit interface {
 	// Note stores an entry about an action that leaves no other trace in the store.
 	Note(ctx context.Context, e grapnel.AuditEntry) error
-	// AuditList returns entries, the newest first.
+	// AuditList returns entries, the newest first unless the query says otherwise.
 	AuditList(ctx context.Context, scope Scope, q AuditQuery) ([]grapnel.AuditEntry, error)
+	// AuditEnd is the row id of the newest entry; 0: there is none. No entry with this or a lower row
+	// id is stored later, so lists up to it stay as they are until Clear. Row ids may have gaps.
+	AuditEnd(ctx context.Context) (int64, error)
 }
 
 // AuditQuery selects entries.
@@ -23,5 +26,7 @@ type AuditQuery struct {
 	Endpoint string // id; empty: all
 	Delivery string // id; empty: all
 	Before   int64  // only entries with a lower row id; 0: from the newest
+	After    int64  // only entries with a higher row id
+	Oldest   bool   // the oldest first
 	Limit    int    // at most; 0: none
 }

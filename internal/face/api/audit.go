@@ -3,10 +3,14 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/chain"
+	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -22,6 +26,14 @@ func auditRoutes() []route {
 			about: "A change and its entry are committed together.",
 			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),
 			gives: map[int]any{200: list[wire.Audit]{}}},
+		{method: "GET", path: "/v1/audit/export", scope: grapnel.ScopeAdmin, handle: exportAudit,
+			name: "export-audit", tag: "Audit", summary: "Export the audit as a chain of hashes, the oldest first",
+			about: "Each line is an entry with the members prev and hash at its end. prev is the hash of the line before, and 64 zeros in the first " +
+				"line. hash is SHA-256, in hexadecimal digits, of the line's bytes up to the quotation mark that ends prev. An export with the number " +
+				"and the hash of the last line of an earlier one continues its chain. Needs a key that is bound to no tenant.",
+			query: []param{{name: "after", form: "number", doc: "number of the last exported entry; needs prev. Refused if the newest entry has a lower one, as after a restore"},
+				{name: "prev", form: "sha256", doc: "hash of its line; needs after"}},
+			gives: map[int]any{200: texts{openapi.TypeNDJSON: "one Audit per line, with prev and hash"}}},
 	}
 }
 
@@ -30,6 +42,64 @@ func listAudit(a *api, c *call) (answer, error) {
 		q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: number(before), Limit: most}
 		return a.audit(c, q, c.query.text("delivery"))
 	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(c.viewAudit))
+}
+
+// exportAudit writes the entries that are stored now. Two exports of the same entries are equal byte
+// by byte, unless the key of ids has changed.
+func exportAudit(a *api, c *call) (answer, error) {
+	if c.key.Tenant != "" {
+		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant exports the audit: its chain has the entries of all.")
+	}
+	after := number(c.query.text("after"))
+	prev, _ := chain.Parse(c.query.text("prev")) // it has the form
+	if c.query.values.Has("after") != c.query.values.Has("prev") {
+		c.query.faults.Add("?prev", "and after are given together: they are those of one line")
+		return answer{}, c.query.faults.Err()
+	}
+	end, err := a.History.AuditEnd(c.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	if after > end {
+		c.query.faults.Add("?after", "is higher than %d, the number of the newest entry: this database was restored, or is another one", end)
+		return answer{}, c.query.faults.Err()
+	}
+	read := func() ([]grapnel.AuditEntry, error) {
+		q := store.AuditQuery{After: after, Before: end + 1, Oldest: true, Limit: a.Bounds.ExportPage}
+		return a.History.AuditList(c.Context(), c.scope, q)
+	}
+	entries, err := read()
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{instead: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", openapi.TypeNDJSON)
+		w.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
+		if c.Method == http.MethodHead {
+			return
+		}
+		connection := http.NewResponseController(w)
+		for len(entries) > 0 {
+			_ = connection.SetWriteDeadline(time.Now().Add(a.Bounds.ExportSlow)) // what cannot be told to wait longer keeps the server's own limit
+			var page []byte
+			for i := range entries {
+				object, err := c.viewAudit(&entries[i]).MarshalJSON()
+				if err != nil {
+					a.brokeOff(c, err)
+				}
+				page, prev = chain.Link(page, object, prev)
+			}
+			if _, err := w.Write(page); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			if after = entries[len(entries)-1].Seq; after == end {
+				return
+			}
+			if entries, err = read(); err != nil {
+				a.brokeOff(c, err)
+			}
+		}
+	})}, nil
 }
 
 func (c *call) viewAudit(e *grapnel.AuditEntry) wire.Audit {

@@ -318,6 +318,12 @@ func badInputs() []bad {
 		get("audit: tenant not UTF-8", "/v1/audit?tenant=%ff", "?tenant"),
 		get("audit: limit too high", "/v1/audit?limit=501", "?limit"),
 		get("audit: cursor of another list", "/v1/audit?cursor=CURSOR", "?cursor"),
+		get("audit export: after without its hash", "/v1/audit/export?after=3", "?prev"),
+		get("audit export: hash alone", "/v1/audit/export?prev="+strings.Repeat("0", 64), "?prev"),
+		get("audit export: after 0", "/v1/audit/export?after=0&prev="+strings.Repeat("0", 64), "?after"),
+		get("audit export: hash too short", "/v1/audit/export?after=3&prev=00", "?prev"),
+		get("audit export: hash in capitals", "/v1/audit/export?after=3&prev="+strings.Repeat("A", 64), "?prev"),
+		get("audit export: filtered", "/v1/audit/export?endpoint=EP", "?endpoint"),
 		{name: "audit: delete", method: "DELETE", target: "/v1/audit", status: 405, code: codeMethod, pointer: "-"},
 		// queries and cursors
 		get("unknown", "/v1/events?tpye=a", "?tpye"),

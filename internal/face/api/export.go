@@ -109,12 +109,17 @@ func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form s
 		}
 		var err error
 		if p, err = part(a, c, s, p.resume); err != nil {
-			if c.Context().Err() == nil {
-				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
-			}
-			return err
+			a.brokeOff(c, err)
 		}
 	}
+}
+
+// brokeOff ends an export that cannot continue.
+func (a *api) brokeOff(c *call, err error) {
+	if c.Context().Err() == nil {
+		a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // sheet is a form in which deliveries are exported.

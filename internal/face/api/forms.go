@@ -96,6 +96,8 @@ var forms = strict.Forms{
 		Least: 1, Most: longestIdempotent, Check: isShort},
 
 	"version": strict.WholeNumber(1, 1_000_000),
+	"number":  strict.WholeNumber(1, 1<<53-1),
+	"sha256":  {Must: "must be 64 digits of 0-9a-f", Pattern: regexp.MustCompile(`^[0-9a-f]{64}$`), Least: 64, Most: 64},
 
 	"link":      strict.Lasting(leastLink, mostLink, "15m"),
 	"history":   strict.Lasting(time.Hour, mostHistory, "28d"),

@@ -209,6 +209,10 @@ func (f *Faulty) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 	return call(ctx, f, "AuditList", func() ([]grapnel.AuditEntry, error) { return f.Store.AuditList(ctx, scope, q) })
 }
 
+func (f *Faulty) AuditEnd(ctx context.Context) (int64, error) {
+	return call(ctx, f, "AuditEnd", func() (int64, error) { return f.Store.AuditEnd(ctx) })
+}
+
 func (f *Faulty) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
 	return call(ctx, f, "StuckLanes", func() ([]grapnel.Lane, error) { return f.Store.StuckLanes(ctx, scope, q) })
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -33,8 +34,20 @@ func (s *model) Note(_ context.Context, e grapnel.AuditEntry) error {
 
 // AuditList returns at most Limit entries; no limit is none.
 func (s *model) AuditList(_ context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	return pick(backward(s.audit), q.Limit, func(e grapnel.AuditEntry) bool {
-		return (q.Before <= 0 || e.Seq < q.Before) && scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) &&
+	entries := backward(s.audit)
+	if q.Oldest {
+		entries = slices.Values(s.audit)
+	}
+	return pick(entries, q.Limit, func(e grapnel.AuditEntry) bool {
+		return (q.Before <= 0 || e.Seq < q.Before) && e.Seq > q.After && scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) &&
 			either(q.Endpoint, e.Endpoint) && either(q.Delivery, e.Delivery)
 	}, func(e grapnel.AuditEntry) grapnel.AuditEntry { return e }), nil
+}
+
+// AuditEnd is the row id of the newest entry.
+func (s *model) AuditEnd(context.Context) (int64, error) {
+	if n := len(s.audit); n > 0 {
+		return s.audit[n-1].Seq, nil
+	}
+	return 0, nil
 }

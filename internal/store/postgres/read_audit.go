@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -19,9 +21,13 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 		return nil, ctx.Err()
 	}
 	var f filter
-	f.text(auditQuery).value(below(q.Before))
+	f.text(auditQuery).value(below(q.Before)).text(" AND seq > ").value(q.After)
 	f.equal("tenant", tenant).equal("endpoint", q.Endpoint).equal("delivery", q.Delivery)
-	f.text(" ORDER BY seq DESC LIMIT ").value(q.Limit)
+	order := " ORDER BY seq DESC LIMIT "
+	if q.Oldest {
+		order = " ORDER BY seq LIMIT "
+	}
+	f.text(order).value(q.Limit)
 	var e grapnel.AuditEntry
 	var at int64
 	into := []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}
@@ -30,6 +36,26 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 		list = append(list, e)
 	})
 	return list, readError(ctx, err)
+}
+
+// AuditEnd waits for the transactions that are adding entries, and holds up others for the time of
+// one query. Without that, an entry with a lower row id could be committed later: a transaction
+// takes its row ids before it commits.
+func (s *reader) AuditEnd(ctx context.Context) (end int64, err error) {
+	ctx, done := s.reading.bound(ctx)
+	defer done()
+	// A snapshot of an earlier statement would miss what was committed before the lock.
+	err = pgx.BeginTxFunc(ctx, s.reading, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		b := new(pgx.Batch)
+		b.Queue(lockPatience)
+		b.Queue("LOCK TABLE audit IN SHARE MODE")
+		b.Queue("SELECT coalesce(max(seq), 0) FROM audit").QueryRow(func(row pgx.Row) error { return row.Scan(&end) })
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if stateOf(err) == stateLocked {
+		return 0, &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "audit entries are being written", Err: err}
+	}
+	return end, readError(ctx, err)
 }
 
 // below is the row id below which a list begins.

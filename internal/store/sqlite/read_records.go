@@ -20,7 +20,7 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 			return nil, nil
 		}
 		sql, values := auditQuery(q)
-		entries := r.Query(sql).Texts(values...).Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		entries := r.Query(sql).Texts(values...).Int(everything(q.Before).below).Int(q.After).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
 		return rows.Each(entries, func(q *sqlite3.Stmt) (grapnel.AuditEntry, error) {
 			return grapnel.AuditEntry{
 				Seq: q.Integer(0), At: codec.Moment(q.Integer(1)), Tenant: q.String(2), Actor: q.String(3), Verb: grapnel.Verb(q.String(4)),
@@ -30,15 +30,26 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 	})
 }
 
-// auditQuery is the SQL of a list with the values of its filters; the last two values are: below,
-// limit.
+// AuditEnd is the row id of the newest entry: there is one writer, and row ids rise.
+func (s *reader) AuditEnd(ctx context.Context) (int64, error) {
+	return rows.Reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return rows.One(r, auditEndQuery) })
+}
+
+const auditEndQuery = "SELECT coalesce(max(seq), 0) FROM audit"
+
+// auditQuery is the SQL of a list with the values of its filters; the last three values are: below,
+// above, limit.
 func auditQuery(q store.AuditQuery) (sql string, values []string) {
 	var f rows.Filters
 	f.Equal("delivery", q.Delivery)
 	f.Equal("endpoint", q.Endpoint)
 	f.Equal("tenant", q.Tenant)
-	f.All = append(f.All, "seq < ?")
-	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit" + f.Where() + " ORDER BY seq DESC LIMIT ?", f.Values
+	f.All = append(f.All, "seq < ?", "seq > ?")
+	order := " ORDER BY seq DESC LIMIT ?"
+	if q.Oldest {
+		order = " ORDER BY seq LIMIT ?"
+	}
+	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit" + f.Where() + order, f.Values
 }
 
 // Recall returns the stored answer of a key.

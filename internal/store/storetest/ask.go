@@ -65,19 +65,22 @@ func (m *machine) journals(t *rapid.T) {
 	scope := pick(t, "scope", someScopes...)
 	limit := pick(t, "limit", 0, 1, 3, 1000)
 	a := store.AuditQuery{Tenant: pick(t, "tenant", "", acme, bolt), Endpoint: pick(t, "endpoint", "", epA, epX),
-		Delivery: pick(t, "delivery", "", "dlv_1", "dlv_2"), Limit: limit}
+		Delivery: pick(t, "delivery", "", "dlv_1", "dlv_2"), Limit: limit, Oldest: rapid.Bool().Draw(t, "oldest first")}
 	l := store.LaneQuery{Endpoint: pick(t, "endpoint of lanes", someEndpoints...), Limit: limit}
 	if chance(t, "pages", 2) && len(m.model.rows) > 0 && len(m.model.entries) > 0 {
 		a.Before = int64(rapid.IntRange(1, len(m.model.entries)).Draw(t, "entry"))
+		a.After = int64(rapid.IntRange(0, len(m.model.entries)).Draw(t, "entry before"))
 		l.After = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
 	}
 	wantEntries, wantLanes := m.model.audit(scope, a), m.model.lanes(scope, l)
-	a.Before, l.After = m.entries.store(a.Before), m.deliveries.store(l.After)
+	a.Before, a.After, l.After = m.entries.store(a.Before), m.entries.store(a.After), m.deliveries.store(l.After)
 	entries, err := m.AuditList(m.ctx, scope, a)
 	for i := range entries {
 		entries[i].Seq = m.entries.model(entries[i].Seq)
 	}
 	m.agree(entries, wantEntries, err, nil, "AuditList")
+	end, err := m.AuditEnd(m.ctx)
+	m.agree(m.entries.model(end), int64(len(m.model.entries)), err, nil, "AuditEnd")
 	lanes, err := m.StuckLanes(m.ctx, scope, l)
 	for i := range lanes {
 		m.deliveryOf(&lanes[i].Head)

@@ -45,6 +45,9 @@ func (d *driver) note(e *grapnel.AuditEntry, reason string) {
 var auditCases = []testCase{
 	{"stores an entry whole, and gives it a row id", func(d *driver) {
 		d.same(d.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "none yet")
+		end, err := d.AuditEnd(d.ctx)
+		d.must(err, "AuditEnd")
+		d.same(end, int64(0), "the end of none")
 		given := *entry(acme, epA, grapnel.VerbProbe, 5)
 		given.Seq = 17
 		bare := grapnel.AuditEntry{Verb: "a verb of tomorrow"}
@@ -142,6 +145,9 @@ var auditCases = []testCase{
 			d.note(e, fmt.Sprint("r", i+1))
 		}
 		fourth := d.audit(store.AuditQuery{})[3].Seq
+		end, err := d.AuditEnd(d.ctx)
+		d.must(err, "AuditEnd")
+		d.same(end, d.audit(store.AuditQuery{})[0].Seq, "the end")
 		for _, c := range []struct {
 			what  string
 			scope store.Scope
@@ -152,6 +158,11 @@ var auditCases = []testCase{
 			{"limit", everyone, store.AuditQuery{Limit: 2}, []string{"r7", "r6"}},
 			{"no limit is none", everyone, store.AuditQuery{}, nil},
 			{"before", everyone, store.AuditQuery{Before: fourth, Limit: 2}, []string{"r3", "r2"}},
+			{"after", everyone, store.AuditQuery{After: fourth, Limit: 2}, []string{"r7", "r6"}},
+			{"the oldest first", everyone, store.AuditQuery{Oldest: true, Limit: 3}, []string{"r1", "r2", "r3"}},
+			{"the oldest after", everyone, store.AuditQuery{Oldest: true, After: fourth, Limit: 2}, []string{"r5", "r6"}},
+			{"the oldest between", store.Of(acme), store.AuditQuery{Oldest: true, After: fourth - 1, Before: fourth + 2, Endpoint: epA, Limit: 9},
+				[]string{"r4"}},
 			{"tenant", everyone, store.AuditQuery{Tenant: acme, Limit: 100}, []string{"r6", "r5", "r4", "r2", "r1"}},
 			{"tenant that nobody is", everyone, store.AuditQuery{Tenant: "nobody", Limit: 100}, nil},
 			{"endpoint", everyone, store.AuditQuery{Endpoint: epA, Limit: 100}, []string{"r6", "r4", "r1"}},

@@ -30,10 +30,14 @@ func (m *model) makeDue(endpoint string, h store.MakingDue, limit int) int {
 }
 
 func (m *model) audit(scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry) {
-	for _, e := range slices.Backward(m.entries) {
+	entries := slices.Clone(m.entries)
+	if !q.Oldest {
+		slices.Reverse(entries)
+	}
+	for _, e := range entries {
 		switch {
 		case !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Endpoint != "" && q.Endpoint != e.Endpoint,
-			q.Delivery != "" && q.Delivery != e.Delivery, q.Before != 0 && e.Seq >= q.Before, len(list) == q.Limit:
+			q.Delivery != "" && q.Delivery != e.Delivery, q.Before != 0 && e.Seq >= q.Before, e.Seq <= q.After, len(list) == q.Limit:
 		default:
 			list = append(list, e)
 		}

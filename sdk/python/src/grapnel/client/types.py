@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is d9a6be868077c799b7e72293a42214e2d071fe68f596c777474f62ee794652f3."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 8276f17a615b974dd16071331012596e30377752cb83b018100ab4a8fc50d4e9."""
 
 from __future__ import annotations
 
@@ -711,6 +711,13 @@ class ExplainWordQuery(TypedDict):
     "the word"
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+
+
+class ExportAuditQuery(TypedDict):
+    after: NotRequired[int]
+    "number of the last exported entry; needs prev. Refused if the newest entry has a lower one, as after a restore"
+    prev: NotRequired[str]
+    "hash of its line; needs after"
 
 
 ExportDeadLettersQuery = TypedDict("ExportDeadLettersQuery", {
