@@ -136,9 +136,9 @@ func (c *Client) export(ctx context.Context, path string, q url.Values, format s
 	return c.download(ctx, path, q, out)
 }
 
-// ExportAudit writes all audit entries to out, the oldest first, as lines that are linked by hashes.
-// With the number and the hash of the last line of an earlier export it writes what follows, and
-// continues its chain; 0 and an empty hash: from the beginning.
+// ExportAudit writes all audit entries to out, the oldest first, as lines that are linked by
+// hashes. With the number and the hash of the last line of an earlier export it writes the later
+// entries, and continues its chain; 0 and an empty hash: from the beginning.
 func (c *Client) ExportAudit(ctx context.Context, after int64, hash string, out io.Writer) error {
 	q := url.Values{}
 	if after != 0 {

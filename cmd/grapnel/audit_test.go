@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/chain"
 )
 
-// TestAuditIsExportedAndVerified: two months of one chain, from a real server, and what verify says
-// of a file that somebody has edited.
+// TestAuditIsExportedAndVerified: two months of one chain, from a real server, and the answer of
+// verify for an edited file.
 func TestAuditIsExportedAndVerified(t *testing.T) {
 	_, env := serve(t)
 	dir := t.TempDir()
@@ -47,7 +47,8 @@ func TestAuditIsExportedAndVerified(t *testing.T) {
 	}
 	call(0, "audit", "verify", january, february, "--head", head)
 	var is chain.Report
-	if err := json.Unmarshal([]byte(call(0, "audit", "verify", january, february, "-o", "json").out), &is); err != nil || is.Head != head || !is.Verified {
+	err := json.Unmarshal([]byte(call(0, "audit", "verify", january, february, "-o", "json").out), &is)
+	if err != nil || is.Head != head || !is.Verified {
 		t.Errorf("verified: %+v, %v", is, err)
 	}
 	if got := call(0, "audit", "verify", january); !strings.Contains(got.errs, "Without --head") {

@@ -4,8 +4,9 @@
 // hash is SHA-256 over the line's bytes before `,"hash":`, so it covers prev and through it all
 // lines before. It can be computed without this package.
 //
-// A chain proves that lines belong together in their order. Everybody can compute one: that it is
-// the original chain is proved only by its head, the hash of its last line, noted elsewhere.
+// A chain proves that lines belong together in their order. It has no secret, so any program can
+// compute another one: that a chain is the original is proved only by its head, the hash of its
+// last line, noted elsewhere.
 package chain
 
 import (

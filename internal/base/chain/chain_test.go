@@ -53,7 +53,7 @@ func TestALineIsWrittenInOneWay(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsFound changes, removes, swaps, repeats and cuts, and looks at what is reported.
+// TestEveryChangeIsFound changes, removes, swaps, repeats and cuts, and looks at the reports.
 func TestEveryChangeIsFound(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "lines")
@@ -62,12 +62,14 @@ func TestEveryChangeIsFound(t *testing.T) {
 			after[3] = 7
 		}
 		lines, head := linked(n, after)
-		if is := check(&after, &head, lines...); !is.Verified || is.Lines != n || is.First != 1 || is.Last != int64(n) || is.Head != head.String() {
+		is := check(&after, &head, lines...)
+		if !is.Verified || is.Lines != n || is.First != 1 || is.Last != int64(n) || is.Head != head.String() {
 			t.Fatalf("the whole chain, each line in a file of its own: %+v", is)
 		}
 		at := rapid.IntRange(0, n-1).Draw(t, "line")
 		var want Kind
-		switch what := rapid.SampledFrom([]string{"byte", "added byte", "line", "swap", "repeat", "cut", "replace", "other"}).Draw(t, "change"); what {
+		changes := []string{"byte", "added byte", "line", "swap", "repeat", "cut", "replace", "other"}
+		switch rapid.SampledFrom(changes).Draw(t, "change") {
 		case "byte":
 			i := rapid.IntRange(0, len(lines[at])-1).Draw(t, "byte")
 			lines[at] = slices.Clone(lines[at])
@@ -121,7 +123,7 @@ func TestEveryChangeIsFound(t *testing.T) {
 			after[0]--
 			at, want = 0, Missing
 		}
-		is := check(&after, &head, join(lines...))
+		is = check(&after, &head, join(lines...))
 		if is.Verified || is.Faults[0].Kind != want || want != Cut && is.Faults[0].Line != at+1 {
 			t.Fatalf("want %s at line %d: %+v", want, at+1, is)
 		}

@@ -89,7 +89,7 @@ func (c *Checker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endLine reads what was written of a line without its end.
+// endLine reads the part of a line whose end was not written.
 func (c *Checker) endLine() {
 	if len(c.part) > 0 || c.long {
 		c.line()
@@ -137,7 +137,8 @@ func (c *Checker) End(head *Hash) Report {
 		}
 		if place, there := c.places[*f.prev]; there {
 			f.Kind = Moved
-			f.Detail = fmt.Sprintf("the line follows line %d of all that were read, and stands elsewhere: lines were moved, repeated or added", place)
+			f.Detail = fmt.Sprintf("the line follows line %d of all that were read, and stands elsewhere: "+
+				"lines were moved, repeated or added", place)
 		} else if f.Line == 1 {
 			f.Detail = "lines before this one are missing: it follows the hash " + f.prev.String()
 		}

@@ -28,9 +28,9 @@ func auditRoutes() []route {
 			gives: map[int]any{200: list[wire.Audit]{}}},
 		{method: "GET", path: "/v1/audit/export", scope: grapnel.ScopeAdmin, handle: exportAudit,
 			name: "export-audit", tag: "Audit", summary: "Export the audit as a chain of hashes, the oldest first",
-			about: "Each line is an entry with the members prev and hash at its end. prev is the hash of the line before, and 64 zeros in the first " +
-				"line. hash is SHA-256, in hexadecimal digits, of the line's bytes up to the quotation mark that ends prev. An export with the number " +
-				"and the hash of the last line of an earlier one continues its chain. Needs a key that is bound to no tenant.",
+			about: "Each line is an entry with the members prev and hash at its end. prev is the hash of the line before, and 64 zeros in the " +
+				"first line. hash is SHA-256, in hexadecimal digits, of the line's bytes up to the quotation mark that ends prev. An export with " +
+				"the number and the hash of the last line of an earlier one continues its chain. Needs a key that is bound to no tenant.",
 			query: []param{{name: "after", form: "number", doc: "number of the last exported entry; needs prev. Refused if the newest entry has a lower one, as after a restore"},
 				{name: "prev", form: "sha256", doc: "hash of its line; needs after"}},
 			gives: map[int]any{200: texts{openapi.TypeNDJSON: "one Audit per line, with prev and hash"}}},
@@ -44,8 +44,8 @@ func listAudit(a *api, c *call) (answer, error) {
 	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(c.viewAudit))
 }
 
-// exportAudit writes the entries that are stored now. Two exports of the same entries are equal byte
-// by byte, unless the key of ids has changed.
+// exportAudit writes the entries that are stored now. Two exports of the same entries are equal
+// byte by byte, unless the key of ids has changed.
 func exportAudit(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
 		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant exports the audit: its chain has the entries of all.")

@@ -44,7 +44,7 @@ func (s *reader) AuditList(ctx context.Context, scope store.Scope, q store.Audit
 func (s *reader) AuditEnd(ctx context.Context) (end int64, err error) {
 	ctx, done := s.reading.bound(ctx)
 	defer done()
-	// A snapshot of an earlier statement would miss what was committed before the lock.
+	// A snapshot of an earlier statement would miss entries that were committed before the lock.
 	err = pgx.BeginTxFunc(ctx, s.reading, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(lockPatience)

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestNoEntryIsAddedBelowTheEnd: a transaction that has the lower row id is committed after one with
-// the higher. An export that ended at the latter would never have the former.
+// TestNoEntryIsAddedBelowTheEnd: a transaction that has the lower row id is committed after one
+// with the higher. An export that ended at the latter would never have the former.
 func TestNoEntryIsAddedBelowTheEnd(t *testing.T) {
 	t.Parallel()
 	url := blank(t)
@@ -26,7 +26,8 @@ func TestNoEntryIsAddedBelowTheEnd(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := s.Note(t.Context(), grapnel.AuditEntry{At: time.Unix(1, 0), Tenant: "acme", Actor: "quick", Verb: grapnel.VerbNote}); err != nil {
+		quick := grapnel.AuditEntry{At: time.Unix(1, 0), Tenant: "acme", Actor: "quick", Verb: grapnel.VerbNote}
+		if err := s.Note(t.Context(), quick); err != nil {
 			return err
 		}
 		if end, err := s.AuditEnd(t.Context()); err == nil {
