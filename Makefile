@@ -180,6 +180,9 @@ check: ## Before a commit: build, vet, house rules, tests of what changed since 
 
 lint: ## Look for what a machine can see; print warnings about prose and width, which fail nothing
 	@$(GO) run ./internal/house
+	@$(GO) run -C tools/licences .
+	@$(call tool,$(GOVULNCHECK))
+	@PATH="$(TOOLS):$$PATH" tools/vulnerabilities.sh
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
@@ -211,10 +214,11 @@ needs:
 		echo "the tests need$$missing: install them, then run make prove again" >&2; exit 1; \
 	fi
 
-# Tools of releases are programs of their own, in bin/tools: no module of this tree requires what they require.
+# Tools of releases and govulncheck are programs of their own, in bin/tools: no module of this tree requires what they require.
 GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 
 tool = GOBIN=$(TOOLS) CGO_ENABLED=0 $(GO) install $(1)
