@@ -90,11 +90,12 @@ func (s *session) faultsOf(path string) []cli.Wrong {
 	})
 }
 
-// check returns the first fault of settings, and makes nothing.
+// check returns all faults of settings, joined, and makes nothing.
 func (f *serveFlags) check(s *session) error {
-	if _, _, err := net.SplitHostPort(cli.ListenAddress("", f.Listen)); err != nil {
-		return cli.Usagef("--listen %s: write HOST:PORT, such as 127.0.0.1:8420", f.Listen)
-	}
-	_, err := f.options(s)
-	return err
+	var faults cli.Faults
+	_, _, err := net.SplitHostPort(cli.ListenAddress("", f.Listen))
+	faults.When(err != nil, "--listen %s: write HOST:PORT, such as 127.0.0.1:8420", f.Listen)
+	_, err = f.options(s)
+	faults.Add(err)
+	return faults.Err()
 }

@@ -78,6 +78,21 @@ func TestConfigValidate(t *testing.T) {
 	if want := "2 tls_cert tls_cert and --tls-key: give both or neither"; strings.TrimSpace(got.out) != want {
 		t.Errorf("a setting that needs another one: %+v", got)
 	}
+	write("listen: nowhere\nbackup_keep: 0\ntls_cert: c.pem\ntls_acme_email: ops@example.com\nhttp_redirect: 8080\noidc_issuer: https://idp.example\n" +
+		"dashboard: false\ntls_acme: hooks.example.com\n")
+	got = configured(t, []string{"GRAPNEL_SESSION_KEY=short"}, "config", "validate", "g.yaml", "--jq", `.faults[]|"\(.line) \(.setting) \(.detail)"`)
+	want = []string{`1 listen listen nowhere: write HOST:PORT`, `2 backup_keep backup_keep 0: it must be at least 1`, `3 tls_cert tls_cert and --tls-key: give both`,
+		`8 tls_acme tls_acme and tls_cert: give one`, `null null GRAPNEL_SESSION_KEY has 5 characters`, `6 oidc_issuer oidc_issuer: people sign in`,
+		`6 oidc_issuer --oidc-client-id: it must be set with oidc_issuer`, `null null --oidc-role: without a rule`}
+	said = strings.Split(strings.TrimSpace(got.out), "\n")
+	if len(said) != len(want) {
+		t.Fatalf("of faults that settings have together: %s", got.out)
+	}
+	for i := range want {
+		if !strings.HasPrefix(said[i], want[i]) {
+			t.Errorf("fault %d of those together is %q, not %q", i, said[i], want[i])
+		}
+	}
 	write("listen: 8420\nlease: 20s\ntls_cert: c.pem\ntls_key: k.pem\nhttp_redirect: 8080\n")
 	// Kubernetes describes a service named grapnel in variables.
 	env := []string{"GRAPNEL_SERVICE_HOST=10.0.0.1", "GRAPNEL_SERVICE_PORT_HTTP=80", "GRAPNEL_PORT=tcp://10.0.0.1:80", "GRAPNEL_API_PORT_80_TCP_ADDR=10.0.0.1",

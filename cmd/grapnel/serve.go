@@ -165,70 +165,50 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	cli.Reloads(flags, reloaded...)
 }
 
+// options makes a server's options, or returns the faults of all settings, joined.
 func (f *serveFlags) options(s *session) (server.Options, error) {
+	var faults cli.Faults
 	least, err := cli.LogLevel(f.logFormat, f.logLevel)
-	if err != nil {
-		return server.Options{}, err
-	}
+	faults.Add(err)
 	f.least.Set(least)
-	switch {
-	case f.Store == "": // of a variable that is not set, perhaps: the default would be another database
-		return server.Options{}, cli.Usagef("--store: it must not be empty; leave it out for %s", server.DefaultStore)
-	case f.Name != "" && !grapnel.ValidName(f.Name):
-		return server.Options{}, cli.Usagef("--name %q: it must be 1 to %d of a-z and 0-9", f.Name, grapnel.MaxNameLength)
-	case f.DrainTimeout <= 0:
-		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.DrainTimeout)
-	case f.Retention <= 0:
-		return server.Options{}, cli.Usagef("--retention %v: it must be greater than 0", f.Retention)
-	case f.Backups.Every < server.LeastBackupEvery:
-		return server.Options{}, cli.Usagef("--backup-every %v: it must be at least %v", f.Backups.Every, server.LeastBackupEvery)
-	case f.Backups.Keep < 1:
-		return server.Options{}, cli.Usagef("--backup-keep %d: it must be at least 1", f.Backups.Keep)
-	case f.MaxInFlight < 1:
-		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.MaxInFlight)
-	case f.MaxPerHost < 0:
-		return server.Options{}, cli.Usagef("--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.MaxPerHost)
-	case f.MaxPending < 0:
-		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
-	case f.MaxEndpoints < 0:
-		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
-	case f.MaxTypes < 0:
-		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
+	if faults.When(f.Store == "", "--store: it must not be empty; leave it out for %s", server.DefaultStore) {
+		// of a variable that is not set, perhaps: the default would be another database
+	} else if _, err := server.ParseStore(f.Store); err != nil {
+		faults.Add(err)
 	}
-	if _, err := server.ParseStore(f.Store); err != nil {
-		return server.Options{}, err
-	}
+	faults.When(f.Name != "" && !grapnel.ValidName(f.Name), "--name %q: it must be 1 to %d of a-z and 0-9", f.Name, grapnel.MaxNameLength)
+	faults.When(f.DrainTimeout <= 0, "--drain-timeout %v: it must be greater than 0", f.DrainTimeout)
+	faults.When(f.Retention <= 0, "--retention %v: it must be greater than 0", f.Retention)
+	faults.When(f.Backups.Every < server.LeastBackupEvery, "--backup-every %v: it must be at least %v", f.Backups.Every, server.LeastBackupEvery)
+	faults.When(f.Backups.Keep < 1, "--backup-keep %d: it must be at least 1", f.Backups.Keep)
+	faults.When(f.MaxInFlight < 1, "--max-in-flight %d: it must be at least 1", f.MaxInFlight)
+	faults.When(f.MaxPerHost < 0, "--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.MaxPerHost)
+	faults.When(f.MaxPending < 0, "--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
+	faults.When(f.MaxEndpoints < 0, "--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
+	faults.When(f.MaxTypes < 0, "--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
 	o := f.Options
 	if f.proxy != "" {
-		if o.EgressProxy, err = egress.ParseProxy(string(f.proxy)); err != nil {
-			return server.Options{}, cli.Usagef("--egress-proxy: it %v", err)
-		}
+		o.EgressProxy, err = egress.ParseProxy(string(f.proxy))
+		faults.When(err != nil, "--egress-proxy: it %v", err)
 	}
-	if err := f.tls.options(&o); err != nil {
-		return server.Options{}, err
-	}
-	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
-		return server.Options{}, err
-	}
-	if o.AdminKey, err = s.SecretVariable("GRAPNEL_ADMIN_KEY"); err != nil {
-		return server.Options{}, err
-	}
-	if n := len(o.AdminKey); n > 0 && n < server.MinAdminKeyLen {
-		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", n, server.MinAdminKeyLen)
-	}
-	if o.SessionKey, err = s.SecretVariable("GRAPNEL_SESSION_KEY"); err != nil {
-		return server.Options{}, err
-	}
-	if n := len(o.SessionKey); n > 0 && n < server.MinSessionKeyLen {
-		return server.Options{}, cli.Usagef("GRAPNEL_SESSION_KEY has %d characters; it needs at least %d", n, server.MinSessionKeyLen)
-	}
-	if o.MasterKey, err = seal.ParseSource(f.masterKey); err != nil {
-		return server.Options{}, err
-	}
-	if o.People, err = f.people.options(s, f.dashboard); err != nil {
-		return server.Options{}, err
-	}
-	if o.Traces, err = trace.FromEnvironment(s.Lookup); err != nil {
+	faults.Add(f.tls.options(&o))
+	o.Bounds, err = server.ParseBounds(f.bounds)
+	faults.Add(err)
+	o.AdminKey, err = s.SecretVariable("GRAPNEL_ADMIN_KEY")
+	faults.Add(err)
+	n := len(o.AdminKey)
+	faults.When(n > 0 && n < server.MinAdminKeyLen, "GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", n, server.MinAdminKeyLen)
+	o.SessionKey, err = s.SecretVariable("GRAPNEL_SESSION_KEY")
+	faults.Add(err)
+	n = len(o.SessionKey)
+	faults.When(n > 0 && n < server.MinSessionKeyLen, "GRAPNEL_SESSION_KEY has %d characters; it needs at least %d", n, server.MinSessionKeyLen)
+	o.MasterKey, err = seal.ParseSource(f.masterKey)
+	faults.Add(err)
+	o.People, err = f.people.options(s, f.dashboard)
+	faults.Add(err)
+	o.Traces, err = trace.FromEnvironment(s.Lookup)
+	faults.Add(err)
+	if err := faults.Err(); err != nil {
 		return server.Options{}, err
 	}
 	o.Listen, o.PublicURL = cli.ListenAddress("", f.Listen), f.public.URL

@@ -24,33 +24,28 @@ func (f *tlsFlags) add(flags *pflag.FlagSet, o *server.Options) {
 	flags.StringVar(&o.Redirect, "http-redirect", "", "address that leads browsers from HTTP to HTTPS, and proves domains to the ACME server")
 }
 
-// options checks the settings, and writes those that have another form there.
+// options checks all settings, and writes those that have another form there.
 func (f *tlsFlags) options(o *server.Options) error {
+	var faults cli.Faults
 	for domain := range strings.SplitSeq(f.domains, ",") {
 		domain = strings.ToLower(strings.TrimSpace(domain))
 		if domain == "" {
 			continue
 		}
-		if !strings.Contains(strings.Trim(domain, "."), ".") || strings.ContainsAny(domain, "*/: ") {
-			return cli.Usagef("--tls-acme %q: it must be the name of a host, such as hooks.example.com", domain)
-		}
+		faults.When(!strings.Contains(strings.Trim(domain, "."), ".") || strings.ContainsAny(domain, "*/: "),
+			"--tls-acme %q: it must be the name of a host, such as hooks.example.com", domain)
 		o.TLS.Domains = append(o.TLS.Domains, domain)
 	}
 	acme := len(o.TLS.Domains) > 0
-	switch directory, err := url.Parse(o.TLS.Directory); {
-	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
-		return cli.Usagef("--tls-cert and --tls-key: give both or neither")
-	case acme && o.TLS.Cert != "":
-		return cli.Usagef("--tls-acme and --tls-cert: give one of them")
-	case !acme && o.TLS.Directory+o.TLS.Email != "":
-		return cli.Usagef("--tls-acme-directory and --tls-acme-email: they need --tls-acme")
-	case o.TLS.Directory != "" && (err != nil || directory.Scheme != "https" || directory.Host == ""):
-		return cli.Usagef("--tls-acme-directory %q: it must be an https:// URL", o.TLS.Directory)
-	case o.Redirect != "" && !acme && o.TLS.Cert == "":
-		return cli.Usagef("--http-redirect: it needs --tls-cert or --tls-acme")
-	}
+	faults.When((o.TLS.Cert == "") != (o.TLS.Key == ""), "--tls-cert and --tls-key: give both or neither")
+	faults.When(acme && o.TLS.Cert != "", "--tls-acme and --tls-cert: give one of them")
+	faults.When(!acme && o.TLS.Directory+o.TLS.Email != "", "--tls-acme-directory and --tls-acme-email: they need --tls-acme")
+	directory, err := url.Parse(o.TLS.Directory)
+	faults.When(o.TLS.Directory != "" && (err != nil || directory.Scheme != "https" || directory.Host == ""),
+		"--tls-acme-directory %q: it must be an https:// URL", o.TLS.Directory)
+	faults.When(o.Redirect != "" && !acme && o.TLS.Cert == "", "--http-redirect: it needs --tls-cert or --tls-acme")
 	for _, address := range []*string{&o.ListenIngest, &o.ListenStatus, &o.Redirect} {
 		*address = cli.ListenAddress("", *address)
 	}
-	return nil
+	return faults.Err()
 }

@@ -41,21 +41,20 @@ func (f *peopleFlags) options(s *session, dashboard bool) (*server.People, error
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case f.issuer == "" && (f.client != "" || secret != "" || len(f.rules) > 0 || f.only):
-		return nil, cli.Usagef("settings for signing in are given without --oidc-issuer")
-	case f.issuer == "":
+	if f.issuer == "" {
+		if f.client != "" || secret != "" || len(f.rules) > 0 || f.only {
+			return nil, cli.Usagef("settings for signing in are given without --oidc-issuer")
+		}
 		return nil, nil
-	case !dashboard:
-		return nil, cli.Usagef("--oidc-issuer: people sign in to the dashboard, which --dashboard=false switches off")
-	case f.client == "":
-		return nil, cli.Usagef("--oidc-client-id: it must be set with --oidc-issuer")
-	case len(f.rules) == 0:
-		return nil, cli.Usagef("--oidc-role: without a rule no person could sign in; for example domain=example.com,role=viewer")
-	case f.session <= 0:
-		return nil, cli.Usagef("--oidc-session %v: it must be greater than 0", f.session)
-	case f.session > grapnel.LongestSession:
-		return nil, cli.Usagef("--oidc-session %v: it must be at most %v", f.session, grapnel.LongestSession)
+	}
+	var faults cli.Faults
+	faults.When(!dashboard, "--oidc-issuer: people sign in to the dashboard, which --dashboard=false switches off")
+	faults.When(f.client == "", "--oidc-client-id: it must be set with --oidc-issuer")
+	faults.When(len(f.rules) == 0, "--oidc-role: without a rule no person could sign in; for example domain=example.com,role=viewer")
+	faults.When(f.session <= 0, "--oidc-session %v: it must be greater than 0", f.session)
+	faults.When(f.session > grapnel.LongestSession, "--oidc-session %v: it must be at most %v", f.session, grapnel.LongestSession)
+	if err := faults.Err(); err != nil {
+		return nil, err
 	}
 	p := &server.People{Name: f.name, Only: f.only, Session: f.session, OIDC: oidc.Options{Issuer: f.issuer, ClientID: f.client,
 		Secret: secret, Scopes: f.scopes, Algorithms: f.algorithms,

@@ -52,6 +52,34 @@ func Partial(format string, args ...any) *Fault {
 	return &Fault{Exit: ExitPartial, Code: "partial", Text: fmt.Sprintf(format, args...)}
 }
 
+// Faults gathers all faults of something, so that a user sees more than the first.
+type Faults struct{ all []error }
+
+// When adds a fault of invalid usage if it is one, and returns whether it is.
+func (f *Faults) When(is bool, format string, args ...any) bool {
+	if is {
+		f.all = append(f.all, Usagef(format, args...))
+	}
+	return is
+}
+
+// Add adds an error, or those that it joins; nil: none.
+func (f *Faults) Add(err error) { f.all = append(f.all, eachOf(err)...) }
+
+// Err joins the faults; Explain explains the first.
+func (f *Faults) Err() error { return errors.Join(f.all...) }
+
+// eachOf are the errors that one joins.
+func eachOf(err error) []error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
 // Explain turns any error into a fault. No other place maps kinds of failure to exit codes.
 func Explain(err error) *Fault {
 	var (

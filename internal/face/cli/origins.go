@@ -102,14 +102,16 @@ func (w *World) CheckFile(path string, fresh func() (flags *pflag.FlagSet, check
 		if err := set(alone, f, value.text, file.at(value.line)); err != nil {
 			_, detail, _ := strings.Cut(err.Error(), file.at(value.line)+": ")
 			faults = append(faults, Wrong{file.at(value.line), value.line, underscored(name), detail})
-		} else if err := check(); err != nil && slices.Equal(flagsAtFault(err), []string{name}) {
-			faults = append(faults, file.fault(name, err))
+		} else if own := faultsOf(name, check()); len(own) > 0 {
+			for _, err := range own {
+				faults = append(faults, file.fault(name, err))
+			}
 		} else if f = flags.Lookup(name); !f.Changed {
 			_ = set(flags, f, value.text, file.at(value.line)) // it has no fault alone
 		}
 	}
 	slices.SortStableFunc(faults, func(a, b Wrong) int { return a.Line - b.Line })
-	if err := together(); err != nil {
+	for _, err := range eachOf(together()) {
 		named := ""
 		for _, flag := range flagsAtFault(err) {
 			if _, inFile := file.values[flag]; inFile && named == "" {
@@ -138,6 +140,11 @@ func (c config) fault(flag string, err error) Wrong {
 }
 
 var flagInText = regexp.MustCompile(`--([a-z-]+)`)
+
+// faultsOf are those of the joined errors that are faults of one flag alone.
+func faultsOf(flag string, err error) []error {
+	return slices.DeleteFunc(eachOf(err), func(err error) bool { return !slices.Equal(flagsAtFault(err), []string{flag}) })
+}
 
 // flagsAtFault are the flags that an error names, if it begins with one. A fault of several is none
 // of each alone: the other may be there.
