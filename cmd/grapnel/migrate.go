@@ -25,10 +25,10 @@ func (s *session) migrateCommand() *cobra.Command {
 
 // migration is a command about the database of a server: it has the settings of one.
 func migration(s *session, c *cobra.Command,
-	look func(ctx context.Context, store string) (schema.Status, error), show func(*schema.Status) cli.View,
+	look func(ctx context.Context, o *server.Options) (schema.Status, error), show func(*schema.Status) cli.View,
 ) *cobra.Command {
 	var f serveFlags
-	f.offline(c, "store")
+	f.offline(c, "store", "store-password-file", "store-password-command")
 	c.Args = takes(cobra.NoArgs)
 	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 		if c.Name() != "up" || c.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given
@@ -36,7 +36,7 @@ func migration(s *session, c *cobra.Command,
 			ctx, cancel = context.WithTimeout(ctx, s.timeout)
 			defer cancel()
 		}
-		status, err := look(ctx, f.Store)
+		status, err := look(ctx, &f.Options)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (s *session) holdCommand() *cobra.Command {
 		Example: "grapnel hold --store postgres://grapnel@db/grapnel\ngrapnel endpoints resume ep_…\ngrapnel endpoints resume --held",
 		Args:    takes(cobra.NoArgs),
 	}
-	f.offline(c, "store")
+	f.offline(c, "store", "store-password-file", "store-password-command")
 	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 		o, err := f.options(s)
 		if err != nil {

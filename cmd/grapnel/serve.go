@@ -118,6 +118,11 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	f.tls.add(flags, &f.Options)
 	f.Store = server.DefaultStore
 	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
+	flags.StringVar(&f.StorePassword.File, "store-password-file", "", "file with the password of the PostgreSQL database, read for each connection")
+	flags.StringVar(&f.StorePassword.Command, "store-password-command", "",
+		"program that prints the password of the PostgreSQL database, run without a shell for new connections")
+	cli.Form(flags, "PATH", "store-password-file")
+	cli.Form(flags, "PROGRAM", "store-password-command")
 	flags.StringVar(&f.masterKey, "master-key", "", "where the master key is that seals the secrets in the database; empty: they are in clear")
 	cli.Form(flags, "file:PATH|env:NAME|credential:NAME|age:PATH|command:PROGRAM", "master-key")
 	flags.StringVar(&f.Name, "name", "", "name of the installation, which its keys and portal links carry; the same at all its nodes")
@@ -161,7 +166,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
 	cli.FromVariables(flags, settings...)
 	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
-	cli.Secret(flags, "store", "master-key", "egress-proxy") // URLs may have passwords in them
+	cli.Secret(flags, "store", "store-password-command", "master-key", "egress-proxy") // URLs may have passwords in them
 	cli.Reloads(flags, reloaded...)
 }
 
@@ -186,6 +191,10 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	faults.When(f.MaxPending < 0, "--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
 	faults.When(f.MaxEndpoints < 0, "--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
 	faults.When(f.MaxTypes < 0, "--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
+	one := f.StorePassword
+	faults.When(one.File != "" && one.Command != "", "--store-password-file and --store-password-command: give one of the two")
+	faults.When(one.File+one.Command != "" && strings.HasPrefix(f.Store, "sqlite:"),
+		"--store-password-file, --store-password-command: only a PostgreSQL database in --store has a password")
 	o := f.Options
 	if f.proxy != "" {
 		o.EgressProxy, err = egress.ParseProxy(string(f.proxy))

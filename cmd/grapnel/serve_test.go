@@ -145,6 +145,8 @@ func TestServeRefuses(t *testing.T) {
 		code int
 	}{
 		{"serve --store postgres://u:hunter2@h:port/d", nil, "PostgreSQL", 2},
+		{"serve --store-password-file p", nil, "only a PostgreSQL database", 2},
+		{"serve --store postgres://h/d --store-password-file p --store-password-command c", nil, "give one of the two", 2},
 		{"serve --store nonsense", nil, "--store takes", 2},
 		{"serve", map[string]string{"GRAPNEL_STORE": "mysql:x"}, "--store takes", 2},
 		{"serve", map[string]string{"GRAPNEL_ADMIN_KEY": "short"}, "at least 16", 2},

@@ -71,9 +71,11 @@ type Options struct {
 	// empty: the one in admin.key beside the database, which the first start writes
 	AdminKey string
 	// empty: the one in session.key beside the database, which the first start writes
-	SessionKey   string
-	MasterKey    seal.Source // where the master key is that seals secrets; zero: they are stored in clear
-	DrainTimeout time.Duration
+	SessionKey string
+	// StorePassword is where the password of a PostgreSQL database is, if it may change.
+	StorePassword postgres.Password
+	MasterKey     seal.Source // where the master key is that seals secrets; zero: they are stored in clear
+	DrainTimeout  time.Duration
 	// addresses that deliveries may reach although they are not public
 	EgressAllow  []netip.Prefix
 	EgressProxy  *url.URL       // forward proxy of all deliveries, see egress.ParseProxy; nil: none

@@ -115,10 +115,10 @@ func TestPostgresThroughAPooler(t *testing.T) {
 	o.MasterKey, _ = masterFile(t, "a")
 	var logged bytes.Buffer
 	o.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if found, err := Migrate(t.Context(), o.Store); err != nil || len(found.Steps) == 0 {
+	if found, err := Migrate(t.Context(), &o); err != nil || len(found.Steps) == 0 {
 		t.Fatalf("migrate: %+v, %v", found, err)
 	}
-	if found, err := Schema(t.Context(), o.Store); err != nil || len(found.Steps) != 0 {
+	if found, err := Schema(t.Context(), &o); err != nil || len(found.Steps) != 0 {
 		t.Fatalf("migrate status: %+v, %v", found, err)
 	}
 	s := start(t, o)

@@ -64,7 +64,7 @@ func Hold(ctx context.Context, o *Options) (p Pending, err error) {
 	if err != nil {
 		return p, err
 	}
-	found, err := Schema(ctx, o.Store)
+	found, err := Schema(ctx, o)
 	if err != nil {
 		return p, err
 	}

@@ -72,25 +72,25 @@ func ParseStore(text string) (Place, error) {
 }
 
 // Schema returns how far the schema of the database that --store names is. It changes nothing.
-func Schema(ctx context.Context, text string) (schema.Status, error) {
-	place, err := ParseStore(text)
+func Schema(ctx context.Context, o *Options) (schema.Status, error) {
+	place, err := ParseStore(o.Store)
 	switch {
 	case err != nil:
 		return schema.Status{}, err
 	case place.url != "":
-		return postgres.Inspect(ctx, place.url)
+		return postgres.Inspect(ctx, place.url, o.StorePassword)
 	}
 	return sqlite.Inspect(ctx, place.path)
 }
 
 // Migrate brings that database to the schema of this program, and returns how far it was before.
-func Migrate(ctx context.Context, text string) (schema.Status, error) {
-	place, err := ParseStore(text)
+func Migrate(ctx context.Context, o *Options) (schema.Status, error) {
+	place, err := ParseStore(o.Store)
 	switch {
 	case err != nil:
 		return schema.Status{}, err
 	case place.url != "":
-		return postgres.Migrate(ctx, place.url)
+		return postgres.Migrate(ctx, place.url, o.StorePassword)
 	}
 	if err := place.makeDir(); err != nil {
 		return schema.Status{}, err
@@ -116,7 +116,8 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 	if place.url != "" {
 		inside := b.Postgres
 		inside.Conns.Patience = cmp.Or(inside.Conns.Patience, min(cmp.Or(o.Lease, DefaultLease)/3, longestPatience))
-		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log, Master: o.MasterKey})
+		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log, Master: o.MasterKey,
+			Password: o.StorePassword})
 		if err != nil {
 			return nil, nil, err
 		}

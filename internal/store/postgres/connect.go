@@ -31,7 +31,11 @@ func (s *connections) connect(ctx context.Context, url string, dial pgconn.DialF
 	}
 	pooled := Unprepared(direct)
 	if !pooled {
-		if pooled, err = behindPooler(ctx, direct, c.Patience); err != nil {
+		first := direct.Copy()
+		if err := s.password.give(ctx, first); err != nil {
+			return err
+		}
+		if pooled, err = behindPooler(ctx, first, c.Patience); err != nil {
 			return err
 		}
 		if pooled {
@@ -40,6 +44,7 @@ func (s *connections) connect(ctx context.Context, url string, dial pgconn.DialF
 		}
 	}
 	config.ShouldPing = s.ping
+	config.BeforeConnect = s.password.give
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		rows.PlanArrays(conn.TypeMap())
 		return nil

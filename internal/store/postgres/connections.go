@@ -23,6 +23,9 @@ type connections struct {
 	chores  *pool   // for work without a time limit
 	writing *pool   // for the writers
 	eras    eras
+
+	password passwords // of new connections
+
 	cut     atomic.Int64   // when a transaction last found its connection cut, in nanoseconds since 1970
 	closing sync.WaitGroup // broken connections that are being closed
 

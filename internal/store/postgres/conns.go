@@ -68,8 +68,12 @@ func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		if err := p.of.refusal(); err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		conn, err := p.Pool.Acquire(ctx)
 		if err != nil {
+			if p.of.password.refused(err, began) {
+				continue // with the present one
+			}
 			return nil, err
 		}
 		if !conn.Conn().IsClosed() { // ping may have closed it

@@ -44,8 +44,8 @@ type Lag struct {
 var Examined = []string{"fsync", "synchronous_commit", "full_page_writes", "autovacuum", "server_encoding"}
 
 // Examine looks at the database of a URL over a connection of its own, and changes nothing.
-func Examine(ctx context.Context, url string) (c Condition, err error) {
-	_, err = alone(ctx, url, func(ctx context.Context, db rows.Queries, _ fs.FS) (schema.Status, error) {
+func Examine(ctx context.Context, url string, password Password) (c Condition, err error) {
+	_, err = alone(ctx, url, password, func(ctx context.Context, db rows.Queries, _ fs.FS) (schema.Status, error) {
 		if conn, is := db.(*pgx.Conn); is {
 			c.InClear = inclear.Crosses(conn.PgConn().Conn())
 		}

@@ -152,7 +152,7 @@ func TestDaysNeedLocks(t *testing.T) {
 func TestTheFirstDayThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	url := blank(t)
-	if _, err := Migrate(t.Context(), url); err != nil {
+	if _, err := Migrate(t.Context(), url, Password{}); err != nil {
 		t.Fatal(err)
 	}
 	inTheWay := tableOf("finished", dayAt(time.Now().UnixMicro())) + " (theirs int)"

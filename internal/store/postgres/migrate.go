@@ -22,13 +22,13 @@ import (
 var migrations embed.FS
 
 // Inspect returns the schema version of the database at url. It changes nothing.
-func Inspect(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, missing)
+func Inspect(ctx context.Context, url string, password Password) (schema.Status, error) {
+	return alone(ctx, url, password, missing)
 }
 
 // Migrate applies the missing steps, and returns the earlier version.
-func Migrate(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, func(ctx context.Context, db rows.Queries, steps fs.FS) (schema.Status, error) {
+func Migrate(ctx context.Context, url string, password Password) (schema.Status, error) {
+	return alone(ctx, url, password, func(ctx context.Context, db rows.Queries, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
 		if err == nil {
 			err = migrate(ctx, db, steps)
@@ -38,7 +38,8 @@ func Migrate(ctx context.Context, url string) (schema.Status, error) {
 }
 
 // alone runs a function with a connection of its own.
-func alone(ctx context.Context, url string, do func(context.Context, rows.Queries, fs.FS) (schema.Status, error)) (schema.Status, error) {
+func alone(ctx context.Context, url string, password Password,
+	do func(context.Context, rows.Queries, fs.FS) (schema.Status, error)) (schema.Status, error) {
 	if err := Check(url); err != nil {
 		return schema.Status{}, err
 	}
@@ -51,6 +52,9 @@ func alone(ctx context.Context, url string, do func(context.Context, rows.Querie
 	limitConnecting(config, bounds.Fill(Conns{}).Patience)
 	if !Unprepared(config) { // a pooler may be in between, and each statement is used once
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	if err := (&passwords{from: password}).give(ctx, config); err != nil {
+		return schema.Status{Place: place}, grapnel.Errorf(grapnel.CodeUnavailable, "the database cannot be used: %v", err)
 	}
 	var found schema.Status
 	conn, err := pgx.ConnectConfig(ctx, config)

@@ -25,7 +25,7 @@ func TestInspectAndMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := len(names)
-	found, err := Inspect(t.Context(), url)
+	found, err := Inspect(t.Context(), url, Password{})
 	if err != nil || found.Has != 0 || found.Knows != all || len(found.Steps) != all || !strings.Contains(found.Place, " test") {
 		t.Fatalf("of an empty one: %+v, %v", found, err)
 	}
@@ -43,13 +43,13 @@ func TestInspectAndMigrate(t *testing.T) {
 	var several sync.WaitGroup
 	for range 4 {
 		several.Go(func() {
-			if _, err := Migrate(t.Context(), url); err != nil {
+			if _, err := Migrate(t.Context(), url, Password{}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	several.Wait()
-	if found, err = Migrate(t.Context(), url); err != nil || found.Has != all || len(found.Steps) != 0 {
+	if found, err = Migrate(t.Context(), url, Password{}); err != nil || found.Has != all || len(found.Steps) != 0 {
 		t.Fatalf("migrating again: %+v, %v", found, err)
 	}
 
@@ -70,8 +70,8 @@ func refused(t *testing.T, url, change, says string) {
 		_, err := conn.Exec(t.Context(), change, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
-	_, inspecting := Inspect(t.Context(), url)
-	_, migrating := Migrate(t.Context(), url)
+	_, inspecting := Inspect(t.Context(), url, Password{})
+	_, migrating := Migrate(t.Context(), url, Password{})
 	_, opening := Open(t.Context(), url, Options{})
 	for what, err := range map[string]error{"inspecting": inspecting, "migrating": migrating, "opening": opening} {
 		if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), says) {
@@ -93,7 +93,7 @@ func TestUnreleasedBuilds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := blank(t)
-			if _, err := Migrate(t.Context(), url); err != nil {
+			if _, err := Migrate(t.Context(), url, Password{}); err != nil {
 				t.Fatal(err)
 			}
 			refused(t, url, change, "written by an unreleased build of Grapnel, whose schema this program ("+grapnel.Version+
@@ -149,11 +149,11 @@ func TestInspectRefuses(t *testing.T) {
 		_, err := conn.Exec(t.Context(), "CREATE TABLE theirs (i int)")
 		return err
 	})
-	for _, do := range []func(context.Context, string) (schema.Status, error){Inspect, Migrate} {
-		if _, err := do(t.Context(), url); grapnel.CodeOf(err) != grapnel.CodeConflict {
+	for _, do := range []func(context.Context, string, Password) (schema.Status, error){Inspect, Migrate} {
+		if _, err := do(t.Context(), url, Password{}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("another program's: %v", err)
 		}
-		_, err := do(t.Context(), "postgres://u:hunter2@127.0.0.1:1/grapnel?pool_max_conns=3")
+		_, err := do(t.Context(), "postgres://u:hunter2@127.0.0.1:1/grapnel?pool_max_conns=3", Password{})
 		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("one that is not there: %v", err)
 		}

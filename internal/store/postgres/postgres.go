@@ -53,6 +53,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
+// OldestVersion is the oldest server that a store opens, as its server_version_num.
+const OldestVersion = 140_000
+
 // Options are the settings of a store. The zero value has good defaults.
 type Options struct {
 	Bounds Bounds // inside this package; zero: their defaults
@@ -66,6 +69,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
+	// Password is where the password is, if it may change while the store is open.
+	Password Password
 	// Master is where the master key is. The zero value: nothing is sealed.
 	Master seal.Source
 	// Slot returns a number from 0 to n-1, a different one for each writing connection as far as
@@ -98,7 +103,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	d := &database{
 		connections: connections{
 			bounds: bounds.Fill(o.Bounds), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
-			history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
+			history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1), password: passwords{from: o.Password},
 		},
 		names: names{named: named{make(map[string]int32), make(map[kind]int32)}}, callers: o.CallersClock, stopped: make(chan struct{}),
 	}
@@ -133,12 +138,15 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 
 // prepare makes sure that the database syncs its commits, and migrates it to this program's schema.
 func (s *Store) prepare(ctx context.Context, master seal.Source) error {
-	var fsync, commit, encoding string
-	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding')").
-		Scan(&fsync, &commit, &encoding)
+	var fsync, commit, encoding, version string
+	var number int
+	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "+
+		"current_setting('server_version'), current_setting('server_version_num')::int").Scan(&fsync, &commit, &encoding, &version, &number)
 	switch {
 	case err != nil:
 		return err
+	case number < OldestVersion:
+		return fmt.Errorf("the server is PostgreSQL %s; Grapnel needs %d or later", version, OldestVersion/10_000)
 	case fsync != "on" || commit == "off":
 		return fmt.Errorf("fsync is %s and synchronous_commit is %s: commits would not be durable", fsync, commit)
 	case encoding != "UTF8":

@@ -175,7 +175,7 @@ func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, 
 // prepared statements, as a pooler of transactions requires.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }))
+	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }, blank))
 }
 
 // TestStoreTiny runs the suite's random histories, and the random tests of this package, with
@@ -193,7 +193,7 @@ func TestStoreTiny(t *testing.T) {
 		return bounds.Tiny[Bounds](seed)
 	}
 	for round := range seeds {
-		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, next)) })
+		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, next, blank)) })
 		t.Run(fmt.Sprint("Lanes", round), func(t *testing.T) { shareLanes(t, nodesWith(t, blank(t), 3, next)) })
 		t.Run(fmt.Sprint("Agree", round), func(t *testing.T) { agree(t, nodesWith(t, blank(t), 3, next)) })
 		t.Run(fmt.Sprint("IDs", round), func(t *testing.T) { idsOverDays(t, nodesWith(t, blank(t), 2, next)) })
@@ -210,8 +210,8 @@ func TestStoreTiny(t *testing.T) {
 	})
 }
 
-// harness opens stores, each with the bounds that next returns.
-func harness(histories int, next func() Bounds) storetest.Harness {
+// harness opens stores, each with the bounds that next returns. fresh creates an empty database.
+func harness(histories int, next func() Bounds, fresh func(*testing.T) string) storetest.Harness {
 	used := make(map[string]*crossing) // the current or last user of each database
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()
@@ -232,7 +232,7 @@ func harness(histories int, next func() Bounds) storetest.Harness {
 					return start(t, url)
 				}
 			}
-			return start(t, blank(t))
+			return start(t, fresh(t))
 		},
 		Reopen: func(t *testing.T, s store.Store) store.Store {
 			for url, of := range used {

@@ -22,45 +22,57 @@ import (
 // length, and a failure prints the command that repeats it. No part needs a disk: a harness may
 // store its files in memory.
 func Run(t *testing.T, h Harness) {
-	groups := []struct {
-		name  string
-		cases []testCase
-	}{
-		{"Append", appendCases},
-		{"Record", recordCases},
-		{"Identity", identityCases},
-		{"IDs", idCases},
-		{"Heads", headCases},
-		{"End", endCases},
-		{"Again", againCases},
-		{"MakeDue", makeDueCases},
-		{"Standing", standingCases},
-		{"Tell", tellCases},
-		{"Audit", auditCases},
-		{"Lanes", laneCases},
-		{"Replays", slices.Concat(replayCases, replayStepCases)},
-		{"Leases", slices.Concat(leaseCases, leaseEndCases)},
-		{"Filters", filterCases},
-		{"Once", onceCases},
-		{"Config", configCases},
-		{"Sources", sourceCases},
-		{"EventTypes", eventTypeCases},
-		{"Known", knownCases},
-		{"Inbox", inboxCases},
-		{"History", historyCases},
-		{"Backlogs", backlogCases},
-		{"Scope", scopeCases},
-		{"Copies", copyCases},
-		{"Archive", slices.Concat(archiveCases, purgeCases)},
-		{"Groups", groupCases},
-		{"Clear", clearCases},
-		{"Documents", documentCases},
-		{"Reopen", reopenCases},
-	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) { runCases(t, h, group.cases) })
 	}
 	Drawn(t, h)
+}
+
+// Short runs the groups of the suite that make every kind of write, for stores that are tried in
+// many surroundings.
+func Short(t *testing.T, h Harness) {
+	for _, group := range groups {
+		if slices.Contains([]string{"Append", "Record", "Leases", "Config", "Replays", "Archive"}, group.name) {
+			t.Run(group.name, func(t *testing.T) { runCases(t, h, group.cases) })
+		}
+	}
+}
+
+// groups are the cases by what they are about.
+var groups = []struct {
+	name  string
+	cases []testCase
+}{
+	{"Append", appendCases},
+	{"Record", recordCases},
+	{"Identity", identityCases},
+	{"IDs", idCases},
+	{"Heads", headCases},
+	{"End", endCases},
+	{"Again", againCases},
+	{"MakeDue", makeDueCases},
+	{"Standing", standingCases},
+	{"Tell", tellCases},
+	{"Audit", auditCases},
+	{"Lanes", laneCases},
+	{"Replays", slices.Concat(replayCases, replayStepCases)},
+	{"Leases", slices.Concat(leaseCases, leaseEndCases)},
+	{"Filters", filterCases},
+	{"Once", onceCases},
+	{"Config", configCases},
+	{"Sources", sourceCases},
+	{"EventTypes", eventTypeCases},
+	{"Known", knownCases},
+	{"Inbox", inboxCases},
+	{"History", historyCases},
+	{"Backlogs", backlogCases},
+	{"Scope", scopeCases},
+	{"Copies", copyCases},
+	{"Archive", slices.Concat(archiveCases, purgeCases)},
+	{"Groups", groupCases},
+	{"Clear", clearCases},
+	{"Documents", documentCases},
+	{"Reopen", reopenCases},
 }
 
 // Drawn runs the random parts of the suite: the histories and the races. It is the short form for

@@ -9,8 +9,8 @@ import (
 )
 
 // Postgres looks at the database of a URL, for Subject.Postgres.
-func Postgres(url string) func(context.Context) (postgres.Condition, error) {
-	return func(ctx context.Context) (postgres.Condition, error) { return postgres.Examine(ctx, url) }
+func Postgres(url string, password postgres.Password) func(context.Context) (postgres.Condition, error) {
+	return func(ctx context.Context) (postgres.Condition, error) { return postgres.Examine(ctx, url, password) }
 }
 
 // asked returns why a check of PostgreSQL cannot look.
@@ -33,8 +33,8 @@ func checkPostgres(_ context.Context, s *Subject) (found []Finding, _ string) {
 			"Try the same URL with psql from this machine; correct --store, the password, pg_hba.conf or the firewall.")}, ""
 	}
 	is := s.database
-	if is.Version < 140000 {
-		found = append(found, bad(fmt.Sprintf("PostgreSQL is version %d", is.Version/10000), "It gets no corrections any more, and Grapnel is not tested with it.", "Upgrade it."))
+	if is.Version < postgres.OldestVersion {
+		found = append(found, bad(fmt.Sprintf("PostgreSQL is version %d", is.Version/10000), "The server refuses it: Grapnel needs 14 or later.", "Upgrade it."))
 	}
 	if is.Settings["server_encoding"] != "UTF8" {
 		found = append(found, bad("the database's encoding is "+is.Settings["server_encoding"], "The server refuses it: not every event could be stored.",

@@ -81,9 +81,12 @@ func For(t testing.TB, o Options) *Server {
 	return s
 }
 
-// programs finds the newest PostgreSQL of Debian's, which is not in the path, or else the one in
-// the path.
+// programs finds the directory PGTEST_BIN, or else the newest PostgreSQL of Debian's, which is not in
+// the path, or else the one in the path.
 func programs() (string, error) {
+	if chosen := os.Getenv("PGTEST_BIN"); chosen != "" {
+		return chosen, nil
+	}
 	installed, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
 		return "", err
@@ -114,17 +117,23 @@ func directory(parent string) (string, error) {
 	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path may have about a hundred bytes
 }
 
+// humble makes the server's directory, and every program of the server, a user's who is not root.
+func (s *Server) humble() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	uid, gid, err := unprivileged()
+	if err != nil {
+		return err
+	}
+	s.identity = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return s.own(s.dir)
+}
+
 // prepare creates the cluster.
 func (s *Server) prepare(ctx context.Context) error {
-	if os.Getuid() == 0 {
-		uid, gid, err := unprivileged()
-		if err != nil {
-			return err
-		}
-		s.identity = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
-		if err := s.own(s.dir); err != nil {
-			return err
-		}
+	if err := s.humble(); err != nil {
+		return err
 	}
 	// The cluster is removed with the test, so creating it needs no sync. Commits do.
 	return s.run(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8",

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -28,6 +29,7 @@ import (
 type Proxy struct {
 	listener net.Listener
 	target   atomic.Pointer[Server]
+	plain    string // the address of a server of another protocol, whose answers pass in any pieces; empty: PostgreSQL
 	lose     atomic.Pointer[string]
 	refuse   atomic.Bool
 	swallow  atomic.Bool // new connections are frozen from their beginning
@@ -58,14 +60,31 @@ type piece struct {
 
 // NewProxy starts a proxy; Close ends it.
 func (s *Server) NewProxy() (*Proxy, error) {
+	p, err := newProxy("")
+	if err == nil {
+		p.target.Store(s)
+		p.all.Go(p.accept)
+	}
+	return p, err
+}
+
+// NewRelay starts a proxy in front of a server of another protocol. Only LoseNext and Point need
+// PostgreSQL.
+func NewRelay(addr string) (*Proxy, error) {
+	p, err := newProxy(addr)
+	if err == nil {
+		p.all.Go(p.accept)
+	}
+	return p, err
+}
+
+func newProxy(plain string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, links: make(map[*link]bool), gate: make(chan struct{})}
+	p := &Proxy{listener: listener, plain: plain, links: make(map[*link]bool), gate: make(chan struct{})}
 	close(p.gate)
-	p.target.Store(s)
-	p.all.Go(p.accept)
 	return p, nil
 }
 
@@ -193,7 +212,7 @@ func (p *Proxy) accept() {
 		}
 		l := &link{client: client, frozen: make(chan struct{}), ended: make(chan struct{})}
 		if !p.swallow.Load() {
-			l.server, err = net.Dial("unix", filepath.Join(p.target.Load().dir, ".s.PGSQL.5432")) //nolint:noctx // it exists or it does not
+			l.server, err = p.dial()
 			if err != nil {
 				_ = client.Close()
 				continue
@@ -213,6 +232,14 @@ func (p *Proxy) accept() {
 	}
 }
 
+// dial connects to the server.
+func (p *Proxy) dial() (net.Conn, error) {
+	if p.plain != "" {
+		return net.Dial("tcp", p.plain) //nolint:noctx // it is on loopback: it listens or it does not
+	}
+	return net.Dial("unix", filepath.Join(p.target.Load().dir, ".s.PGSQL.5432")) //nolint:noctx // it exists or it does not
+}
+
 // serve passes bytes on in both directions until the link ends.
 func (p *Proxy) serve(l *link) {
 	p.all.Go(func() {
@@ -224,13 +251,22 @@ func (p *Proxy) serve(l *link) {
 	if l.server == nil {
 		return
 	}
-	requests := make([]byte, 32<<10)
-	p.pump(l, l.server, func() ([]byte, error) {
-		n, err := l.client.Read(requests)
-		return append([]byte{}, requests[:n]...), err
-	})
+	p.pump(l, l.server, raw(l.client))
+	if p.plain != "" {
+		p.pump(l, l.client, raw(l.server))
+		return
+	}
 	answers := bufio.NewReaderSize(l.server, 32<<10)
 	p.pump(l, l.client, func() ([]byte, error) { return p.answer(l, answers) })
+}
+
+// raw reads whatever arrives.
+func raw(from io.Reader) func() ([]byte, error) {
+	buffer := make([]byte, 32<<10)
+	return func() ([]byte, error) {
+		n, err := from.Read(buffer)
+		return bytes.Clone(buffer[:n]), err
+	}
 }
 
 // pump passes on each piece from next when it may pass. A link with one closed side ends, unless it

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Password is where the password of the database is, if it may change while the store is open. The
+// zero value: it is in the URL, or where pgx looks for it.
+type Password struct {
+	File    string // read for each connection
+	Command string // a program with its arguments, started without a shell; it prints the password
+}
+
+const (
+	// passwordStays is for how long connections share what a command has printed: a store that connects
+	// anew opens all its connections at once.
+	passwordStays = 10 * time.Second
+	// passwordWithin bounds a command, which may hang.
+	passwordWithin = 30 * time.Second
+	passwordMost   = 64 << 10 // bytes of a password; tokens of clouds have up to 4 KiB
+)
+
+// passwords reads a password when connections need it.
+type passwords struct {
+	from Password
+
+	mu   sync.Mutex // held while a command runs, so that one run serves all who wait
+	text string
+	read time.Time
+}
+
+// give sets the password of a connection that is about to be made.
+func (p *passwords) give(ctx context.Context, config *pgx.ConnConfig) (err error) {
+	if p.from == (Password{}) {
+		return nil
+	}
+	config.Password, err = p.current(ctx)
+	return err
+}
+
+// current returns the password, and runs the command if its last answer is too old. The pool calls
+// it in a goroutine of its own, so a caller that gives up neither waits for the command nor ends it.
+func (p *passwords) current(ctx context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.read.IsZero() && time.Since(p.read) <= passwordStays {
+		return p.text, nil
+	}
+	text, err := p.from.ask(ctx)
+	if err == nil && p.from.Command != "" {
+		p.text, p.read = text, time.Now()
+	}
+	return text, err
+}
+
+// ask reads the password anew. Its errors show nothing that a command printed.
+func (p Password) ask(ctx context.Context) (string, error) {
+	text, err := p.output(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the password of the database failed: %w", err)
+	}
+	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 {
+		return "", errors.New("reading the password of the database failed: it is empty")
+	}
+	return string(text), nil
+}
+
+func (p Password) output(ctx context.Context) ([]byte, error) {
+	if p.Command == "" {
+		file, err := os.Open(p.File)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		return io.ReadAll(io.LimitReader(file, passwordMost))
+	}
+	ctx, cancel := context.WithTimeout(ctx, passwordWithin)
+	defer cancel()
+	args := strings.Fields(p.Command)
+	if len(args) == 0 {
+		return nil, errors.New("the command is empty")
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the operator names the program
+	cmd.WaitDelay = time.Second
+	return cmd.Output()
+}
+
+// refused says whether a connection that was begun at a time failed because of a password that was
+// read before. Then the next one reads it anew. One that has just been read is not tried again.
+func (p *passwords) refused(err error, began time.Time) bool {
+	var refusal *pgconn.PgError
+	if p.from.Command == "" || !errors.As(err, &refusal) || len(refusal.Code) != 5 || refusal.Code[:2] != "28" { // invalid authorization
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.read.Before(began)
+	if old {
+		p.read = time.Time{}
+	}
+	return old
+}
