@@ -34,7 +34,9 @@ func TestFaultsOfARealPostgres(t *testing.T) {
 		t.Helper()
 		w := healthy(t)
 		w.Database, w.Bounds = "", b
-		w.Postgres = func(ctx context.Context) (postgres.Condition, error) { return postgres.Examine(ctx, at, postgres.Password{}) }
+		w.Postgres = func(ctx context.Context) (postgres.Condition, error) {
+			return postgres.Examine(ctx, at, postgres.Password{})
+		}
 		var found []string
 		for _, f := range Examine(ctx, w.Subject).Findings {
 			found = append(found, f.Check)
