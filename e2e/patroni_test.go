@@ -176,7 +176,7 @@ func (x *certified) fail(ctx context.Context, kind, n int, behind bool) {
 	if of == nil {
 		x.t.Fatal("the cluster has no primary")
 	}
-	safe := x.ledger.now() // what is acknowledged before is at the standbys
+	safe := x.ledger.now() // events that were acknowledged before are at the standbys
 	x.must(x.patroni.Whole(ctx, x.sync))
 	x.must(x.patroni.CaughtUp(ctx, of))
 	row := failover{kind: kinds[kind].name}
@@ -233,7 +233,7 @@ func (x *certified) fail(ctx context.Context, kind, n int, behind bool) {
 		x.ledger.write(entry{Fault: &history.Fault{Kind: history.Rewind, Start: safe, End: promoted}})
 	}
 	x.doubt(began)
-	x.told(safe)
+	x.told()
 }
 
 // missing counts events that a server does not have. Those that an earlier failover lost are not
@@ -243,7 +243,8 @@ func (x *certified) missing(ctx context.Context, at *pgtest.Member, ids []string
 	conn, err := pgx.Connect(ctx, at.URL("grapnel"))
 	x.must(err)
 	defer func() { _ = conn.Close(ctx) }()
-	x.must(conn.QueryRow(ctx, `SELECT count(*) FROM unnest($1::text[]) u(id) WHERE NOT EXISTS (SELECT FROM event e WHERE e.id = u.id)`, ids).Scan(&lost))
+	const absent = "SELECT count(*) FROM unnest($1::text[]) u(id) WHERE NOT EXISTS (SELECT FROM event e WHERE e.id = u.id)"
+	x.must(conn.QueryRow(ctx, absent, ids).Scan(&lost))
 	for _, row := range x.rows {
 		lost -= row.lost
 	}
@@ -251,7 +252,7 @@ func (x *certified) missing(ctx context.Context, at *pgtest.Member, ids []string
 }
 
 // told checks that every node has said that it noticed the promotion.
-func (x *certified) told(time.Duration) {
+func (x *certified) told() {
 	x.t.Helper()
 	for i, node := range x.nodes {
 		eventually(x.t, time.Minute, fmt.Sprintf("node %d says that the database went back or was replaced", i), func() bool {
@@ -280,16 +281,17 @@ func (x *certified) table() {
 		for _, row := range rows {
 			lost += row.lost
 		}
-		text += fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %d |\n", kind, len(rows), spread(func(f failover) time.Duration { return f.promoted }),
-			spread(func(f failover) time.Duration { return f.acknowledged }), spread(func(f failover) time.Duration { return f.ready }),
+		text += fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %d |\n", kind, len(rows),
+			spread(func(f failover) time.Duration { return f.promoted }), spread(func(f failover) time.Duration { return f.acknowledged }), spread(func(f failover) time.Duration { return f.ready }),
 			spread(func(f failover) time.Duration { return f.silence }), lost)
 	}
 	x.t.Log(text)
 }
 
-// The primary of a database that Patroni keeps is killed, frozen and cut off, again and again, under
-// load. With synchronous replication no acknowledged event is lost. With asynchronous replication
-// those are lost that no standby had, which the test counts, and nothing else.
+// The primary of a database that Patroni keeps is killed, frozen and cut off, again and again,
+// under load. With synchronous replication no acknowledged event is lost. With asynchronous
+// replication those are lost that the promoted standby lacked, which the test counts, and nothing
+// else.
 func TestPatroni(t *testing.T) {
 	beside(t, heavy)
 	for _, mode := range []struct {

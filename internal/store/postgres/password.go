@@ -24,7 +24,7 @@ type Password struct {
 }
 
 const (
-	// passwordStays is for how long connections share what a command has printed: a store that connects
+	// passwordStays is for how long connections share the output of a command: a store that connects
 	// anew opens all its connections at once.
 	passwordStays = 10 * time.Second
 	// passwordWithin bounds a command, which may hang.
@@ -51,7 +51,8 @@ func (p *passwords) give(ctx context.Context, config *pgx.ConnConfig) (err error
 }
 
 // current returns the password, and runs the command if its last answer is too old. The pool calls
-// it in a goroutine of its own, so a caller that gives up neither waits for the command nor ends it.
+// it in a goroutine of its own, so a caller that gives up neither waits for the command nor ends
+// it.
 func (p *passwords) current(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -167,9 +167,9 @@ func TestPasswordIsMissing(t *testing.T) {
 	}
 }
 
-// TestLeastRights runs the short suite with exactly the rights that docs/postgres.md gives to a role.
-// PGTEST_BIN is the directory of the server's programs: `make prove` runs it on the oldest and the
-// newest version.
+// TestLeastRights runs the short suite with exactly the rights that docs/postgres.md gives to a
+// role. PGTEST_BIN is the directory of the server's programs: `make prove` runs it on the oldest
+// and the newest version.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/postgres.md")
@@ -209,7 +209,8 @@ func TestLeastRights(t *testing.T) {
 	}
 	on(t, url, func(conn *pgx.Conn) error {
 		var super bool
-		err := conn.QueryRow(t.Context(), "SELECT rolsuper OR rolcreatedb OR rolcreaterole FROM pg_roles WHERE rolname = current_user").Scan(&super)
+		err := conn.QueryRow(t.Context(), `SELECT rolsuper OR rolcreatedb OR rolcreaterole FROM pg_roles
+			WHERE rolname = current_user`).Scan(&super)
 		if super {
 			t.Error("the role has more rights than it should")
 		}

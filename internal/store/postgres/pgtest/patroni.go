@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Patroni is a cluster of three servers. The Patroni beside each keeps one of them the primary, by a
-// lock in etcd with one member. Each server has an address of its own on loopback, and everything
+// Patroni is a cluster of three servers. The Patroni beside each keeps one of them the primary, by
+// a lock in etcd with one member. Each server has an address of its own on loopback, and everything
 // between a server and the others goes through proxies: a server can be cut off.
 type Patroni struct {
 	Members []*Member
@@ -106,7 +106,8 @@ func StartPatroni(ctx context.Context, o PatroniOptions) (*Patroni, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Debian 12 has Patroni 3.0.2, whose lock in etcd a primary that was frozen takes back from its successor.
+	// With Patroni 3.0.2, as in Debian 12, a primary that was frozen takes the lock in etcd back from
+	// its successor.
 	patroni := os.Getenv("PGTEST_PATRONI")
 	if patroni == "" {
 		return nil, errors.New("this test needs Patroni: PGTEST_PATRONI=$(tools/patroni.sh)")
@@ -201,8 +202,8 @@ func (p *Patroni) Stop() (err error) {
 	return err
 }
 
-// Primary is the member that takes writes and has the lock, as one of the others says; nil: none.
-// It may be the member to leave out only if that has lost the lock.
+// Primary is the member whose Patroni says that it has the lock and takes writes; nil: none. The
+// former one is not asked: it may not know yet that it has lost the lock.
 func (p *Patroni) Primary(ctx context.Context, without *Member) *Member {
 	for _, m := range p.Members {
 		if m == without {
@@ -275,7 +276,7 @@ func (m *Member) Kill() error {
 	return errors.Join(err, m.running.end("keep\n"))
 }
 
-// Suspend stops Patroni, and all processes of PostgreSQL, with SIGSTOP, as a machine that is frozen.
+// Suspend stops Patroni, and all processes of PostgreSQL, with SIGSTOP, like a frozen machine.
 func (m *Member) Suspend() ([]int, error) {
 	pids, err := m.keepers()
 	for _, pid := range pids {
