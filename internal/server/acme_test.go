@@ -32,8 +32,9 @@ func freePort(t *testing.T) int {
 }
 
 // pebble runs an ACME server that proves domains at two ports, with a name server that says
-// 127.0.0.1 for each name. It returns its directory, and the authority of its certificates.
-func pebble(t *testing.T, clear, secure int) (directory string, roots *x509.CertPool) {
+// 127.0.0.1 for each name. It returns its directory, and the authority of its certificates, which
+// live for a time.
+func pebble(t *testing.T, clear, secure int, life time.Duration) (directory string, roots *x509.CertPool) {
 	t.Helper()
 	dir, a := t.TempDir(), newAuthority(t)
 	tools, err := filepath.Abs("../../tools/acme")
@@ -59,7 +60,7 @@ func pebble(t *testing.T, clear, secure int) (directory string, roots *x509.Cert
 	cert, key := a.pair(t, 2, time.Hour)
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{"listenAddress": at, "managementListenAddress": manage,
 		"certificate": a.write(t, "cert.pem", cert), "privateKey": a.write(t, "key.pem", key), "httpPort": clear, "tlsPort": secure,
-		"profiles": map[string]any{"default": map[string]any{"description": "for tests", "validityPeriod": 7776000}}}})
+		"profiles": map[string]any{"default": map[string]any{"description": "for tests", "validityPeriod": int(life / time.Second)}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestCertificatesByACME(t *testing.T) {
 			if closed { // nothing answers where the authority looks for TLS
 				proved = freePort(t)
 			}
-			directory, roots := pebble(t, clear, proved)
+			directory, roots := pebble(t, clear, proved, 90*24*time.Hour)
 			dir, logged := t.TempDir(), new(logLines)
 			o := options(dir)
 			o.AdminKey, o.Log = testKey, slog.New(slog.NewTextHandler(logged, nil))

@@ -200,6 +200,50 @@ func TestTheWrongMasterKeyChangesNothing(t *testing.T) {
 	start(t, o)
 }
 
+// TestASealedBackupNeedsItsMasterKey: a restore with another master key, or without one, is refused
+// with a sentence that says so, and leaves no database. With the right one it is made.
+func TestASealedBackupNeedsItsMasterKey(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.AdminKey = testKey
+	right, _ := masterFile(t, "a")
+	o.MasterKey = right
+	s := start(t, o)
+	plant(t, s.client(t, testKey), "acme")
+	backup := filepath.Join(dir, "backup.db")
+	if whole, err := Backup(t.Context(), o.Store, backup); err != nil || !whole {
+		t.Fatal(whole, err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(from seal.Source, to string, hold bool) error {
+		f, err := os.Open(backup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		o.MasterKey = from
+		_, err = Restore(t.Context(), f, -1, to, hold, &o)
+		return err
+	}
+	wrong, _ := masterFile(t, "b")
+	to := filepath.Join(dir, "restored")
+	for from, want := range map[seal.Source]string{wrong: "this is not the master key that the database is sealed with", {}: "--master-key"} {
+		for _, hold := range []bool{false, true} {
+			if err := restore(from, to, hold); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), want) {
+				t.Errorf("hold %v: %v", hold, err)
+			}
+			if left, err := os.ReadDir(to); err != nil || len(left) > 0 {
+				t.Errorf("hold %v: the refused restore left %v, %v", hold, left, err)
+			}
+		}
+	}
+	if err := restore(right, to, true); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTheMasterKeyIsRotatedUnderLoad: no publish fails and none is lost meanwhile, and afterwards
 // the new key alone opens the database.
 func TestTheMasterKeyIsRotatedUnderLoad(t *testing.T) {
