@@ -35,7 +35,7 @@ var stands = map[string]string{
 	"systemctl": `case $1 in
 stop|restart) kill "$(cat pid)"; while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.1; done;; esac
 case $1 in start|restart)
-	mkdir -p root/var/lib/grapnel
+	mkdir -p root/var/lib/grapnel/backups
 	command=$(sed -n 's/^ExecStart=//p' root/usr/lib/systemd/system/grapnel.service)
 	chroot root $command >>log 2>&1 & echo $! >pid;; esac`,
 	"sudo": `while [[ $1 == *=* ]]; do export "$1"; shift; done
