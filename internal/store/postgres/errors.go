@@ -29,6 +29,7 @@ const (
 	stateDiskFull      = "53100"
 	stateNoTable       = "42P01"
 	stateLocked        = "55P03"
+	stateAuthorization = "28" // the class: the role or its password is refused
 )
 
 func stateOf(err error) string {
@@ -51,7 +52,7 @@ func spoiled(err error) bool {
 // well.
 func gone(err error) bool {
 	state := stateOf(err)
-	return state == "" || state == "25006" || slices.Contains([]string{"08", "53", "57", "58"}, state[:2])
+	return state == "" || state == "25006" || slices.Contains([]string{"08", stateAuthorization, "53", "57", "58"}, state[:2])
 }
 
 // broken says whether a transaction, which wrote nothing, failed because its connection was cut,

@@ -98,15 +98,19 @@ func (p Password) output(ctx context.Context) ([]byte, error) {
 	return cmd.Output()
 }
 
-// refused says whether a connection that was begun at a time failed because of a password that was
-// read before. Then the next one reads it anew. One that has just been read is not tried again.
+// refused says whether a connection that was begun at a time failed because of an old password. Then
+// the next one gets the present one. A password that has just been read is not tried again.
 func (p *passwords) refused(err error, began time.Time) bool {
-	var refusal *pgconn.PgError
-	if p.from.Command == "" || !errors.As(err, &refusal) || len(refusal.Code) != 5 || refusal.Code[:2] != "28" { // invalid authorization
+	var failed *pgconn.ConnectError
+	state := stateOf(err)
+	if p.from.Command == "" || !errors.As(err, &failed) || len(state) != 5 || state[:2] != stateAuthorization {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if failed.Config.Password != p.text {
+		return true // another connection has read the present one meanwhile
+	}
 	old := p.read.Before(began)
 	if old {
 		p.read = time.Time{}

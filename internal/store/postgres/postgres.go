@@ -146,7 +146,7 @@ func (s *Store) prepare(ctx context.Context, master seal.Source) error {
 	case err != nil:
 		return err
 	case number < OldestVersion:
-		return fmt.Errorf("the server is PostgreSQL %s; Grapnel needs %d or later", version, OldestVersion/10_000)
+		return grapnel.Errorf(grapnel.CodeInvalid, "the server is PostgreSQL %s; Grapnel needs %d or later", version, OldestVersion/10_000)
 	case fsync != "on" || commit == "off":
 		return fmt.Errorf("fsync is %s and synchronous_commit is %s: commits would not be durable", fsync, commit)
 	case encoding != "UTF8":
