@@ -94,6 +94,7 @@ const (
 	ReasonExpired      ReasonCode = "expired"
 	ReasonEndpointGone ReasonCode = "endpoint_gone"
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
+	ReasonErased       ReasonCode = "erased"  // its event was erased before it could be delivered
 	ReasonTest         ReasonCode = "test"    // of a test, whatever its status
 )
 

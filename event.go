@@ -23,6 +23,8 @@ type Event struct {
 	Source      string  // id of the source that received it; empty: the API
 	Intake      *Intake // how it arrived; only set when a single event is read
 	Damaged     bool    // only in lists: the stored bytes do not match their checksum, so Data is not there
+	// ErasedAt is when its content was erased: Data, Metadata and Intake are not there; zero: they are.
+	ErasedAt time.Time
 }
 
 // HopsKey names the metadata with the number of servers like this one that an event has passed

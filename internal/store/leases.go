@@ -102,6 +102,7 @@ type Store interface {
 	History
 	Audit
 	Archive
+	Erasing
 	Replays
 	Leases
 	Inbox

@@ -30,7 +30,8 @@ const (
 	Skip     Verb = "skip"
 	Discard  Verb = "discard"
 	Probe    Verb = "probe"
+	Erase    Verb = "erase" // its event is going to be erased
 )
 
 // Ends says whether the verb ends the delivery.
-func (v Verb) Ends() bool { return v == Skip || v == Discard }
+func (v Verb) Ends() bool { return v == Skip || v == Discard || v == Erase }

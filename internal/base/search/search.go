@@ -91,7 +91,7 @@ func Classes() []policy.Class {
 // Reasons are the reasons for which a delivery fails.
 func Reasons() []grapnel.ReasonCode {
 	return []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected, grapnel.ReasonExpired,
-		grapnel.ReasonEndpointGone, grapnel.ReasonDamaged}
+		grapnel.ReasonEndpointGone, grapnel.ReasonDamaged, grapnel.ReasonErased}
 }
 
 // Values are the words that a name can have, if they are few; else nil.

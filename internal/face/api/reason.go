@@ -154,6 +154,7 @@ var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
 	grapnel.ReasonEndpointGone: "its endpoint was deleted",
 	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",
+	grapnel.ReasonErased:       "its event was erased before it could be delivered",
 }
 
 func because(reason string) string {

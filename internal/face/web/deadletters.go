@@ -72,6 +72,7 @@ var reasonWords = map[grapnel.ReasonCode]string{
 	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error",
 	grapnel.ReasonRejected: "rejected by the consumer",
 	grapnel.ReasonExpired:  "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
+	grapnel.ReasonErased: "event erased",
 }
 
 func reasonSaid(code grapnel.ReasonCode) string {

@@ -64,7 +64,7 @@ func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel
 	return t.leases, t.err
 }
 
-// open reads the leases' events. It ends deliveries whose event is damaged or that are too old.
+// open reads the leases' events. It ends deliveries whose event is damaged or erased, or that are too old.
 func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 	seqs := make([]int64, len(leases))
 	for i := range leases {
@@ -87,6 +87,8 @@ func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 			r.log.Error("event missing or damaged; delivery failed", "delivery", r.store.IDs().Delivery(l.CreatedAt, l.Delivery),
 				"event_seq", l.Event)
 			ended = append(ended, core.Damaged(&ep, l, now))
+		case !ev.ErasedAt.IsZero():
+			ended = append(ended, core.Erased(&ep, l, now))
 		case core.Overdue(&ep.Policy, l.Trigger, l.Anchor, l.GrantedAt):
 			ended = append(ended, core.Outlived(&ep, l, now))
 		default:

@@ -47,6 +47,8 @@ func (c *Core) finished(now time.Time, in *Finished) {
 	switch {
 	case in.Foreign:
 		c.disown(now, ep, h)
+	case in.Unsendable == ReasonErased:
+		c.record(ep, h, erased(now, store.Change{}), nil, in.Event)
 	case in.Unsendable != "":
 		why := "failed: " + in.Unsendable
 		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: why, At: now}

@@ -43,7 +43,7 @@ type Finished struct {
 	Delivery   int64
 	Outcome    policy.Outcome
 	Attempt    grapnel.Attempt // number, trigger, decision and next time are filled in by the core
-	Unsendable string          // why nothing can ever be sent: ReasonDamaged, or an event without body; empty: it was sent
+	Unsendable string          // why nothing can ever be sent: ReasonDamaged, ReasonErased, or an event without body; empty: it was sent
 	Foreign    bool            // the store has given the delivery's row id, or its event's, to another one: nothing was sent
 	News       bool            // the event is an operational one: see grapnel.Operational
 	Event      Named           // the event that was sent

@@ -26,6 +26,11 @@ func Damaged(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	return ended(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: "failed: " + ReasonDamaged}})
 }
 
+// Erased ends the delivery of a lease whose event was erased.
+func Erased(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
+	return ended(ep, l, erased(now, store.Change{}), nil)
+}
+
 // Outlived ends the delivery of a lease that should not have been granted: the delivery is older
 // than the policy allows.
 func Outlived(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {

@@ -61,6 +61,8 @@ func (c *Core) operate(now time.Time, o Operated) {
 		ch.Status, ch.Reason = grapnel.Skipped, o.Reason
 	case store.Discard:
 		ch.Status, ch.Reason = grapnel.Discarded, "discarded: "+o.Reason
+	case store.Erase:
+		ch = erased(now, ch)
 	case store.RetryNow:
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerManual
 		ch.Reason = "an operator asked for an attempt now"
@@ -72,6 +74,12 @@ func (c *Core) operate(now time.Time, o Operated) {
 	c.refresh(now, ep)
 }
 
+// erased makes a change end a delivery whose event is erased, or is going to be.
+func erased(now time.Time, ch store.Change) store.Change {
+	ch.Status, ch.ReasonCode, ch.Reason, ch.At = grapnel.Discarded, grapnel.ReasonErased, ReasonErased, now
+	return ch
+}
+
 // upshot is the result of an order, given the state of its delivery afterwards.
 func (c *Core) upshot(o *Operated, is store.Changed) error {
 	switch {
@@ -79,7 +87,7 @@ func (c *Core) upshot(o *Operated, is store.Changed) error {
 		return errElsewhere
 	case is.Status == "":
 		return errNoDelivery
-	case o.Verb == store.Skip && is.Status == grapnel.Skipped, o.Verb == store.Discard && is.Status == grapnel.Discarded:
+	case o.Verb == store.Skip && is.Status == grapnel.Skipped, (o.Verb == store.Discard || o.Verb == store.Erase) && is.Status == grapnel.Discarded:
 		return nil
 	case is.Status.Final():
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is already %s", is.Status)

@@ -10,6 +10,9 @@ import (
 // ReasonDamaged is the reason for which a delivery with an untrustworthy payload fails.
 const ReasonDamaged = "the stored payload is missing or does not match its checksum, so it can't be sent"
 
+// ReasonErased is the reason for which a delivery ends whose event was erased.
+const ReasonErased = "its event was erased before it could be delivered"
+
 func reasonDelivered(attempts int) string {
 	if attempts == 1 {
 		return "delivered at the first attempt"

@@ -83,6 +83,8 @@ func (t *attempts) attempt(a core.Attempt) {
 	case event == nil:
 		t.log.Error("event missing or damaged; delivery failed", "delivery", t.id(a.Head), "event_seq", a.Head.Event)
 		result.Unsendable = core.ReasonDamaged
+	case !event.ErasedAt.IsZero():
+		result.Unsendable = core.ReasonErased
 	default:
 		result.News, result.Event = grapnel.Operational(event.Type), core.Named{ID: event.ID, Type: event.Type, Key: event.Key}
 		span, id := attempt(t.traces, &a, event), t.id(a.Head)

@@ -13,6 +13,7 @@ import (
 type Store interface {
 	store.Deliveries
 	store.Configuration
+	Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
 	StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error)
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)

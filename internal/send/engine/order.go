@@ -111,6 +111,24 @@ func (o *orders) Discard(ctx context.Context, scope store.Scope, delivery int64,
 	return o.giveUp(ctx, scope, delivery, by, store.Discard, grapnel.VerbDiscard)
 }
 
+// EndErased ends the pending deliveries of an event that is going to be erased, and returns how many
+// there were. A delivery whose attempt is in flight ends with it.
+func (o *orders) EndErased(ctx context.Context, tenant, event string) (ended int, err error) {
+	_, all, err := o.store.Event(ctx, store.Of(tenant), tenant, event)
+	for i := range all {
+		d := &all[i]
+		if err != nil || d.Status.Final() {
+			continue
+		}
+		err = o.order(ctx, store.Order{Verb: store.Erase, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt})
+		if code := grapnel.CodeOf(err); code == grapnel.CodeConflict || code == grapnel.CodeNotFound {
+			err = nil // it has ended meanwhile, or its endpoint was deleted, which ends it
+		}
+		ended++
+	}
+	return ended, err
+}
+
 func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb store.Verb, noted grapnel.Verb) error {
 	d, err := o.store.Delivery(ctx, scope, delivery)
 	if err != nil {

@@ -64,6 +64,22 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	return e.b
 }
 
+// EmptyAttempt removes what an encoded attempt captured of request and response. Times, status and
+// decision stay.
+func EmptyAttempt(b []byte) ([]byte, error) {
+	a, err := DecodeAttempt(b)
+	if err != nil {
+		return nil, err
+	}
+	Empty(&a)
+	return EncodeAttempt(&a), nil
+}
+
+// Empty does the same with an attempt.
+func Empty(a *grapnel.Attempt) {
+	a.Error, a.RequestHeaders, a.ResponseHeaders, a.ResponseBody = "", nil, nil, nil
+}
+
 // DecodeLast decodes only the fields of an attempt that lists show.
 func DecodeLast(b []byte) (grapnel.Last, error) {
 	if len(b) == 0 || b[0] != attemptFormat {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -16,7 +17,28 @@ const (
 	packedZstd = 1
 	// packedApart is added if the data are in another file, and their Place is in the row.
 	packedApart = 2
+	// packedErased: the event was erased, and its data are the time.
+	packedErased = 64
 )
+
+// Erasing returns the data of an event that is erased at a time, and their encoding.
+func Erasing(at time.Time) (data []byte, packed int64) {
+	var enc encoder
+	enc.time(at)
+	return enc.b, packedErased
+}
+
+// IsErased says whether data of this encoding were erased.
+func IsErased(packed int64) bool { return packed == packedErased }
+
+// ErasedAt is when data of this encoding were erased; false: they were not.
+func ErasedAt(data []byte, packed int64) (at time.Time, erased bool) {
+	if !IsErased(packed) {
+		return time.Time{}, false
+	}
+	d := decoder{b: data}
+	return d.time(), true
+}
 
 // Place is a part of a file.
 type Place struct{ At, Until int64 }
@@ -32,7 +54,7 @@ func (f *Frozen) PutApart(p Place) {
 // Apart is the place of data that are in another file, and their encoding there; false: they are in
 // the row.
 func Apart(data []byte, packed int64) (p Place, there int64, apart bool) {
-	if packed < packedApart {
+	if packed < packedApart || IsErased(packed) {
 		return Place{}, packed, false
 	}
 	d := decoder{b: data}

@@ -63,7 +63,7 @@ func named(e *grapnel.Event) eventName { return eventName{e.Tenant, e.ID} }
 
 // met is the answer to an event whose tenant has used its id for e.
 func (e *event) met(other *grapnel.Event) store.Placed {
-	same := e.Type == other.Type && e.Key == other.Key && bytes.Equal(e.Data, other.Data)
+	same := e.Type == other.Type && (!e.ErasedAt.IsZero() || e.Key == other.Key && bytes.Equal(e.Data, other.Data))
 	if !same {
 		return store.Placed{Conflict: true}
 	}

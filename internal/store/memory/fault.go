@@ -233,6 +233,14 @@ func (f *Faulty) Purge(ctx context.Context, keep store.Keep, limit int) (int, er
 	return call(ctx, f, "Purge", func() (int, error) { return f.Store.Purge(ctx, keep, limit) })
 }
 
+func (f *Faulty) EraseEvents(ctx context.Context, e store.Erasure) (store.Erased, error) {
+	return call(ctx, f, "EraseEvents", func() (store.Erased, error) { return f.Store.EraseEvents(ctx, e) })
+}
+
+func (f *Faulty) Reclaim(ctx context.Context) (string, error) {
+	return call(ctx, f, "Reclaim", func() (string, error) { return f.Store.Reclaim(ctx) })
+}
+
 func (f *Faulty) Clear(ctx context.Context, c store.Clearing, limit int) (int, error) {
 	return call(ctx, f, "Clear", func() (int, error) { return f.Store.Clear(ctx, c, limit) })
 }

@@ -99,7 +99,7 @@ func (s *model) Advance(_ context.Context, step store.ReplayStep) ([]store.Redel
 	done := make([]store.Redelivered, len(step.Items))
 	for i, one := range step.Items {
 		of := s.delivery(one.Of)
-		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint ||
+		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint || !of.event.ErasedAt.IsZero() ||
 			one.Overtaken(of.mark.ReplayedAs, !of.mark.DiscardedAt.IsZero()) {
 			continue
 		}
@@ -192,6 +192,9 @@ func (s *model) Again(_ context.Context, scope store.Scope, r store.Redelivery) 
 	endpoint := s.endpoint(of.Endpoint)
 	if err := endpoint.Open(); err != nil {
 		return store.Redelivered{}, err
+	}
+	if !of.event.ErasedAt.IsZero() {
+		return store.Redelivered{}, store.ErrErased
 	}
 	done := s.again(of, r.Trigger, r.Ordered, r.Delay, r.At, "")
 	s.note(r.Audit)

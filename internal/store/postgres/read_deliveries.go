@@ -28,7 +28,7 @@ const (
 	showJoins = ` d CROSS JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = d.kind OFFSET 0) k
 		CROSS JOIN LATERAL (SELECT endpoint FROM target WHERE number = d.target OFFSET 0) t LEFT JOIN mark m ON m.delivery = d.seq`
 	// shownEvents is a statement of its own: a join would plan and lock the events of all days.
-	shownEvents = "SELECT seq, id, key FROM event WHERE seq = ANY($1)"
+	shownEvents = "SELECT seq, id, key, packed FROM event WHERE seq = ANY($1)"
 
 	// deliveriesQuery names event, whose rows are read next in the same transaction: the lock of the
 	// name keeps a clearing of a day (exclusively) out of both. It reads none of its tables.
@@ -95,7 +95,10 @@ func readDeliveries(ctx context.Context, db rows.Queries, got rows.Asked,
 }
 
 // shownEvent is what a delivery shows of its event.
-type shownEvent struct{ id, key string }
+type shownEvent struct {
+	id, key string
+	packed  int64
+}
 
 // readShown fills in the events with the row ids that are in the map; those deleted stay nil.
 func readShown(ctx context.Context, db rows.Queries, events map[int64]*shownEvent) error {
@@ -104,7 +107,7 @@ func readShown(ctx context.Context, db rows.Queries, events map[int64]*shownEven
 	}
 	var seq int64
 	var e shownEvent
-	return rows.Ask(ctx, db, shownEvents, sortedKeys(events, cmp.Compare[int64])).Each([]any{&seq, &e.id, &e.key}, func() {
+	return rows.Ask(ctx, db, shownEvents, sortedKeys(events, cmp.Compare[int64])).Each([]any{&seq, &e.id, &e.key, &e.packed}, func() {
 		found := e
 		events[seq] = &found
 	})

@@ -87,6 +87,10 @@ func (r *eventRow) into() []any {
 func (s *database) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
 	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
+	var erased bool
+	if e.ErasedAt, erased = codec.ErasedAt(r.data, r.packed); erased {
+		return &e
+	}
 	var corrupt, torn error
 	e.Data, corrupt = s.packer.Thaw(r.data, r.packed)
 	e.Metadata, torn = codec.DecodeMetadata(r.metadata)

@@ -123,8 +123,8 @@ func readNamed(t *tx) error {
 
 // is says whether e repeats this event.
 func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
-	if m.typ != e.Type || m.key != e.Key {
-		return false, nil
+	if erased := codec.IsErased(m.packed); erased || m.typ != e.Type || m.key != e.Key {
+		return erased && m.typ == e.Type, nil
 	}
 	return packer.Same(&e.frozen, m.data, m.packed)
 }

@@ -17,6 +17,7 @@ type origin struct {
 	target, kind     int32
 	endpoint, tenant string
 	eventType, key   string
+	erased           bool // its event was
 }
 
 const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, k.type FROM (
@@ -36,7 +37,7 @@ func (s *changer) origins(ctx context.Context, seqs []int64) (map[int64]origin, 
 	}
 	for seq, o := range found {
 		if e := events[o.event]; e != nil {
-			o.key = e.key
+			o.key, o.erased = e.key, codec.IsErased(e.packed)
 			found[seq] = o
 		} else {
 			delete(found, seq)
@@ -115,6 +116,9 @@ func redeliver(t *tx, scope store.Scope, of origin, r *store.Redelivery) (done s
 	}
 	if err := t.open(of.endpoint); err != nil {
 		return done, err
+	}
+	if of.erased {
+		return done, store.ErrErased
 	}
 	if done, err = repeatOf(t, of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err == nil {
 		t.note(r.Audit)

@@ -130,7 +130,7 @@ func advance(t *tx, step *store.ReplayStep, endpoint string, origins map[int64]o
 	}
 	var made, originals []int64
 	for n, i := range step.Items {
-		if of := origins[i.Of]; of.endpoint == endpoint && t.over[i.Of] != nil && !overtaken[i.Of] {
+		if of := origins[i.Of]; of.endpoint == endpoint && t.over[i.Of] != nil && !overtaken[i.Of] && !of.erased {
 			if done[n], err = repeatOf(t, of, grapnel.TriggerReplay, i.Ordered, i.Delay, step.At, step.Replay); err != nil {
 				return nil, err
 			}

@@ -93,6 +93,10 @@ func (s *database) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 	if !q.IsNull(7) {
 		e.ContentType = q.String(7)
 	}
+	if at, erased := codec.ErasedAt(q.Bytes(11), q.Integer(9)); erased {
+		e.ErasedAt = at
+		return e, nil
+	}
 	metadata, err := codec.DecodeMetadata(q.Bytes(8))
 	if err == nil {
 		e.Metadata = metadata

@@ -157,7 +157,7 @@ func (q *statements) all(rows int) []text {
 
 		{&q.eventByID, metQuery},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
-		{&q.eventOf, `SELECT k.tenant, e.key, e.kind FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
+		{&q.eventOf, `SELECT k.tenant, e.key, e.kind, e.packed FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 
 		{&q.pending, "SELECT " + pendingRead.Names("") + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},

@@ -180,8 +180,13 @@ func meet(t *tx, e *incoming) (*store.Placed, error) {
 		}
 	}
 	return rows.First(t.q.eventByID.Text(e.ID).Text(e.Tenant), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
-		if q.String(3) == e.Type && q.String(4) == e.Key {
-			if same, _ := t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)); same { // corrupt data are other data
+		erased := codec.IsErased(q.Integer(5))
+		if q.String(3) == e.Type && (erased || q.String(4) == e.Key) {
+			same := erased
+			if !erased {
+				same, _ = t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
+			}
+			if same {
 				return &store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)),
 					Duplicate: true}, nil
 			}

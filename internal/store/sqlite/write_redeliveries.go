@@ -47,7 +47,7 @@ func advance(t *tx, step *store.ReplayStep) ([]store.Redelivered, error) {
 		if err != nil {
 			return nil, err
 		}
-		if of == nil || of.status == "" || of.target != target {
+		if of == nil || of.status == "" || of.target != target || of.erased {
 			continue
 		}
 		if overtaken, err := overtaken(t, item); overtaken || err != nil {
@@ -119,6 +119,7 @@ func redeliver(t *tx, of *origin, trigger grapnel.Trigger, ordered bool, delay t
 type origin struct {
 	*ended
 	owner, key string
+	erased     bool // its event was
 }
 
 // originOf returns a delivery, pending or finished, or nil.
@@ -129,7 +130,7 @@ func originOf(t *tx, delivery int64) (*origin, error) {
 	}
 	return rows.First(t.q.eventOf.Int(f.Event), nil, func(q *sqlite3.Stmt) (*origin, error) {
 		f.kind = q.Integer(2)
-		return &origin{f, q.String(0), q.String(1)}, nil
+		return &origin{f, q.String(0), q.String(1), codec.IsErased(q.Integer(3))}, nil
 	})
 }
 
@@ -160,6 +161,9 @@ func repeat(t *tx, scope store.Scope, r *store.Redelivery) (done store.Redeliver
 	}
 	if err := checkOpen(t, endpoint); err != nil {
 		return done, err
+	}
+	if of.erased {
+		return done, store.ErrErased
 	}
 	if done, err = redeliver(t, of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
 		return done, err

@@ -130,7 +130,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
 		"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
 		"compare": m.compare, "makeDue": m.makesDue, "note": m.notes, "journal": m.journals,
-		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
+		"purge": m.purges, "erase": m.erases, "annotate": m.annotates, "totals": m.totals,
 		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
 		"claim": m.claims, "claim more": m.claims, "extend": m.extends, "give up": m.givesUp,
 		"documents": m.writesDocuments, "more documents": m.writesDocuments, "clear documents": m.clearsDocuments,

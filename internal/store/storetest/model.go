@@ -134,6 +134,9 @@ func (m *model) again(scope store.Scope, q store.Redelivery) (store.Redelivered,
 	if !slices.ContainsFunc(m.config.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == of.EndpointID && ep.DeletedAt.IsZero() }) {
 		return store.Redelivered{}, store.ErrNotFound("endpoint")
 	}
+	if !m.events[of.EventSeq-1].ErasedAt.IsZero() {
+		return store.Redelivered{}, store.ErrErased
+	}
 	done := m.repeat(of, row{trigger: q.Trigger}, q)
 	m.note(q.Audit)
 	m.remember(q.Once, done)

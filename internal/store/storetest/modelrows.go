@@ -128,7 +128,8 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 			continue
 		}
 		e, placed := m.events[i], store.Placed{Conflict: true}
-		if e.Type == in.Event.Type && e.Key == in.Event.Key && string(e.Data) == string(in.Event.Data) {
+		same := e.Key == in.Event.Key && string(e.Data) == string(in.Event.Data)
+		if e.Type == in.Event.Type && (same || !e.ErasedAt.IsZero()) {
 			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.Seq], Duplicate: true}
 			m.publishedAgain(in.Event)
 		}

@@ -59,7 +59,7 @@ func (m *model) advance(s store.ReplayStep) (done []store.Redelivered, err error
 	}
 	for _, item := range s.Items {
 		of := m.find(item.Of)
-		if of == nil || of.Status == grapnel.Pending || of.EndpointID != r.Endpoint {
+		if of == nil || of.Status == grapnel.Pending || of.EndpointID != r.Endpoint || !m.events[of.EventSeq-1].ErasedAt.IsZero() {
 			done = append(done, store.Redelivered{})
 			continue
 		}

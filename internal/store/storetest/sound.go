@@ -69,6 +69,9 @@ func (d *driver) ordered(lane laneOf, line []grapnel.Delivery) (head *grapnel.De
 	d.Helper()
 	slices.SortFunc(line, func(a, b grapnel.Delivery) int { return cmp.Compare(a.Position, b.Position) })
 	for i, x := range line {
+		if lane.key == "" {
+			break // of erased keys, whose lanes nobody can tell apart
+		}
 		if i > 0 && x.Position <= line[i-1].Position || x.Position != int64(i+1) && !d.purged {
 			d.Fatalf("lane %v has position %d in place %d", lane, x.Position, i+1)
 		}

@@ -69,6 +69,7 @@ var groups = []struct {
 	{"Scope", scopeCases},
 	{"Copies", copyCases},
 	{"Archive", slices.Concat(archiveCases, purgeCases)},
+	{"Erase", eraseCases},
 	{"Groups", groupCases},
 	{"Clear", clearCases},
 	{"Documents", documentCases},
