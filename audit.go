@@ -38,6 +38,7 @@ const (
 	VerbNote    Verb = "note"
 	VerbDiscard Verb = "discard"
 	VerbEmpty   Verb = "empty"
+	VerbErase   Verb = "erase"  // events, or a tenant; by Grapnel itself: it is done
 	VerbRevoke  Verb = "revoke" // all portal links and sessions of a tenant
 
 	VerbAcknowledge Verb = "acknowledge" // an alert or an issue; the three below: an issue

@@ -155,7 +155,7 @@ type Tries [MostTries + 1]int64
 // at their end. Index 0 is of all others.
 const (
 	classCounts  = 20
-	reasonCounts = 8
+	reasonCounts = 9
 )
 
 var (
@@ -164,7 +164,7 @@ var (
 		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease,
 		policy.ClassProxy, policy.ClassToken}
 	countedReasons = [reasonCounts]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
-		ReasonEndpointGone, ReasonDamaged}
+		ReasonEndpointGone, ReasonDamaged, ReasonErased}
 )
 
 // ClassCounts counts attempts by class.

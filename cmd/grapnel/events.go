@@ -24,7 +24,7 @@ var events = resource[client.Event]{
 		}
 		return object(e.ID, e.JSON(), [][]string{
 			{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant}, {"source", e.Source},
-			{"occurred", r.Time(&e.OccurredAt)}, {"accepted", r.Time(&e.AcceptedAt)},
+			{"occurred", r.Time(&e.OccurredAt)}, {"accepted", r.Time(&e.AcceptedAt)}, {"erased", r.Time(e.ErasedAt)},
 			{"metadata", cli.Compact(cli.Encode(e.Metadata))}, {"data", data},
 		}, cli.Part{Title: "Deliveries", Head: deliveryHead, Rows: rows})
 	},

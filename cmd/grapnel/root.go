@@ -30,7 +30,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.alertsCommand(), s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
 		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
-		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.rotateCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
+		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.rotateCommand(), s.auditCommand(), s.tenantsCommand(), s.erasuresCommand(), s.clusterCommand(),
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),
 		s.configCommand(), s.migrateCommand(), s.backupCommand(), s.restoreCommand(), s.holdCommand(), s.monitoringCommand(),
 		s.simulateCommand(), s.tortureCommand(), s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))

@@ -43,6 +43,21 @@ func (b *backups) list() (all []time.Time, err error) {
 	return all, err
 }
 
+// names are the file names of the complete backups. nil makes none.
+func (b *backups) names() (names []string) {
+	if b == nil {
+		return nil
+	}
+	all, err := b.list()
+	if err != nil {
+		b.log.Warn("listing backups failed", "dir", b.o.Dir, "err", err)
+	}
+	for _, at := range all {
+		names = append(names, b.path(at))
+	}
+	return names
+}
+
 func (b *backups) path(at time.Time) string {
 	return filepath.Join(b.o.Dir, b.prefix+at.UTC().Format(stamp)+".db")
 }

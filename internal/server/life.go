@@ -22,6 +22,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
@@ -135,6 +136,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		},
 	)
 	l.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: l.engine, Store: l.store, Log: o.Log})
+	l.erasures = erase.New(erase.Options{Bounds: o.Bounds.Erase, Engine: l.engine, Store: l.store, Log: o.Log, Backups: l.backups.names})
 	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log})
 	l.used = lastuse.New(lastuse.Options{Bounds: o.Bounds.LastUse, Store: l.store, Exists: l.engine.HasKey, Log: o.Log})
@@ -161,6 +163,7 @@ func (l *life) run(ctx context.Context, silent bool) {
 	moving.Go(func() { l.engine.Run(ctx) })
 	moving.Go(func() { l.queues.Run(ctx) })
 	moving.Go(func() { l.replays.Run(ctx) })
+	moving.Go(func() { l.erasures.Run(ctx) })
 	moving.Go(func() { l.relays.Run(ctx) })
 	moving.Go(func() { l.ingress.Run(ctx) })
 	moving.Go(func() { l.used.Run(ctx) })
@@ -210,6 +213,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Served:      s.promises.of(promise.Serve),
 		Turned:      func() { s.promises.count(promise.Receive, false, -1) },
 		Documents:   l.store,
+		Erasures:    l.erasures,
 		Promises:    s.promises.latest,
 		Told:        s.promises.changed,
 		Status:      s.statusPage(),

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
@@ -130,6 +131,7 @@ type Bounds struct {
 	Ownership ownership.Bounds
 	Queue     queue.Bounds
 	Replay    replay.Bounds
+	Erase     erase.Bounds
 	Relay     relay.Bounds
 	Alarm     alarm.Bounds
 	Alerting  alerting.Bounds

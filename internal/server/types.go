@@ -24,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
@@ -94,23 +95,24 @@ type life struct {
 	store keeper
 	// by which nodes on the same database authenticate each other; empty: no other node uses the
 	// store
-	secret  string
-	engine  *engine.Engine
-	queues  *queue.Broker
-	ingress *ingress.Receiver
-	replays *replay.Runner
-	relays  *relay.Runner
-	alerts  *alerting.Keeper
-	minutes *minutes.Keeper
-	used    *lastuse.Keeper
-	peers   *peer.Client // nil: no other node uses the store
-	numbers []prometheus.Collector
-	backlog *backlog
-	backups *backups          // nil: none are scheduled
-	seen    *postgres.History // of the database, as seen by this life and the earlier ones
-	closed  atomic.Bool       // its database went back: no requests are answered any more
-	alive   context.Context   // the lifetime of its requests
-	end     context.CancelFunc
+	secret   string
+	engine   *engine.Engine
+	queues   *queue.Broker
+	ingress  *ingress.Receiver
+	replays  *replay.Runner
+	erasures *erase.Runner
+	relays   *relay.Runner
+	alerts   *alerting.Keeper
+	minutes  *minutes.Keeper
+	used     *lastuse.Keeper
+	peers    *peer.Client // nil: no other node uses the store
+	numbers  []prometheus.Collector
+	backlog  *backlog
+	backups  *backups          // nil: none are scheduled
+	seen     *postgres.History // of the database, as seen by this life and the earlier ones
+	closed   atomic.Bool       // its database went back: no requests are answered any more
+	alive    context.Context   // the lifetime of its requests
+	end      context.CancelFunc
 }
 
 // Place is the location of the data.

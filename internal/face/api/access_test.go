@@ -37,7 +37,8 @@ func bodies() map[string]string {
 		"update-issue":         `{"state":"acknowledged"}`, "replay-issue": `{"rate":20}`, "create-portal-link": `{"expires_in":"5m"}`, "update-portal": `{"name":"Acme"}`,
 		"open-incident": `{"title":"x","text":"y"}`, "update-incident": `{"text":"y"}`,
 		"acknowledge-alert": `{"reason":"x"}`, "update-alert-rule": `{"threshold":20}`, "backtest-alert-rule": `{"for":"7d"}`,
-		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
+		"create-erasure": `{"tenant":"acme","key":"k","reason":"x"}`,
+		"create-key":     `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
 }
 
@@ -49,7 +50,7 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 	}
 	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery),
 		"/v1/events/":   names.Replace("EVT"),
-		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"), "/v1/issues/": names.Replace("ISS"),
+		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"), "/v1/erasures/": names.Replace("ERS"), "/v1/issues/": names.Replace("ISS"),
 		"/v1/channels/": names.Replace("CHN"),
 		"/v1/queues/":   names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
 		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ"), "/v1/tenants/": "globex",
@@ -80,7 +81,7 @@ func fill(path string, ids map[string]string) string {
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
 	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": storeIDs.Delivery(w.clock, 99), "/v1/events/": "evt_none",
-		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/issues/": "iss_none", "/v1/incidents/": "inc_none", "/v1/channels/": "chn_none", "/v1/queues/": "que_none", "/queues/": "que_none",
+		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/erasures/": "ers_none", "/v1/issues/": "iss_none", "/v1/incidents/": "inc_none", "/v1/channels/": "chn_none", "/v1/queues/": "que_none", "/queues/": "que_none",
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none", "/v1/tenants/": "nobody", "/v1/alerts/": "alr_none", "/v1/alert-rules/": "no_rule"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {

@@ -432,6 +432,16 @@ func badInputs() []bad {
 		{name: "replay items: no such replay", method: "GET", target: "/v1/replays/rpl_none/items", status: 404,
 			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "replay: delete", method: "DELETE", target: "/v1/replays/RPL", status: 405, code: codeMethod, pointer: "-"},
+		// erasures
+		post("erasure: nothing selected", "/v1/erasures", `{"tenant":"acme","reason":"x"}`, 422, invalid, "/key"),
+		post("erasure: two selections", "/v1/erasures", `{"tenant":"acme","key":"k","filter":"true","reason":"x"}`, 422, invalid, "/key"),
+		post("erasure: no tenant", "/v1/erasures", `{"key":"k","reason":"x"}`, 422, invalid, "/tenant"),
+		post("erasure: no reason", "/v1/erasures", `{"tenant":"acme","key":"k"}`, 422, invalid, "/reason"),
+		post("erasure: a filter that does not compile", "/v1/erasures", `{"tenant":"acme","filter":"event.(","reason":"x"}`, 422, invalid, "/filter"),
+		post("erasure: metadata too long", "/v1/erasures", `{"tenant":"acme","metadata":{"a":"`+strings.Repeat("x", 1025)+`"},"reason":"x"}`, 422, invalid,
+			"/metadata/a"),
+		{name: "erasure: by a key of a tenant", method: "POST", target: "/v1/erasures", body: `{"tenant":"acme","key":"k","reason":"x"}`, key: acmeAdmin,
+			status: 403, code: codeForbidden, pointer: "-"},
 		// statistics
 		get("stats: bucket unknown", "/v1/endpoints/EP/stats?bucket=week", "?bucket"),
 		get("stats: from no time", "/v1/stats?from=2026", "?from"),
@@ -561,7 +571,7 @@ func prepared(t *testing.T, change ...func(*Options)) (*world, *strings.Replacer
 	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
 		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "INC", inc,
-		"TYP", w.checkedType(admin), "ALR", w.alert("default"), "ISS", w.issue("default", ep, 422, 2, "no"),
+		"ERS", w.must(202, "POST", "/v1/erasures", `{"tenant":"nobody","key":"k","reason":"x"}`)["id"].(string), "TYP", w.checkedType(admin), "ALR", w.alert("default"), "ISS", w.issue("default", ep, 422, 2, "no"),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
 	"github.com/grapnelhq/grapnel/internal/send/catalogue"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
@@ -217,4 +218,11 @@ type Alerts interface {
 		change func(alerting.Rule) (alert.Setting, error)) (alerting.Rule, error)
 	Backtest(ctx context.Context, scope store.Scope, tenant, name string, back time.Duration, threshold *float64) (alerting.Backtested,
 		error)
+}
+
+// Erasures begins and shows erasures; package erase.
+type Erasures interface {
+	Events(ctx context.Context, tenant string, s erase.Selection, by grapnel.By, once func(*erase.Job) *store.Once) (*erase.Job, *store.Answer, error)
+	Get(ctx context.Context, id string) (*erase.Job, error)
+	List(ctx context.Context, before string, limit int) ([]*erase.Job, error)
 }

@@ -70,6 +70,9 @@ func (a *api) rebuilt(c *call, d *grapnel.Delivery) (is rebuild, err error) {
 		return is, nil
 	case err != nil:
 		return is, err
+	case !ev.ErasedAt.IsZero():
+		is.fault = "the event was erased."
+		return is, nil
 	}
 	if ep.ShapeAt(ev.AcceptedAt).Transform != "" {
 		release, err := slot(a.simulations, "Other transforms, previews and simulations are running.")

@@ -101,7 +101,7 @@ func routes() []route {
 		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
-		causeRoutes(), issueRoutes(), alertRoutes(), keyRoutes(), masterKeyRoutes(), endingRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		causeRoutes(), issueRoutes(), alertRoutes(), keyRoutes(), masterKeyRoutes(), endingRoutes(), tenantRoutes(), erasureRoutes(), portalRoutes(), auditRoutes(),
 		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }

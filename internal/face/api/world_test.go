@@ -27,6 +27,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/send/catalogue"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
@@ -590,6 +591,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
+	w.options.Erasures = erase.New(erase.Options{Store: w.engine.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
 	w.options.Alerts = w.alerts()
 	w.options.Bounds.Wrong, w.options.Bounds.RefusalBurst = 1<<30, 1<<30 // tests try many
 	for _, f := range change {

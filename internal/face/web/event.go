@@ -159,13 +159,17 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden {
+	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden && e.ErasedAt == nil {
 		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
 }
 
 func (m *eventModel) payload(v *visit, e *client.Event) {
 	m.Payload.Headers = headers(e.Metadata)
+	if e.ErasedAt != nil {
+		m.Payload.Note = "Its content was erased."
+		return
+	}
 	if e.PayloadHidden {
 		m.Payload.Note = hiddenNote
 		return
@@ -193,6 +197,9 @@ func (v *visit) publishCurl(e *client.Event) string {
 
 func (m *eventModel) facts(v *visit, e *client.Event) {
 	m.Facts = []fact{{Name: "Accepted", At: v.at(e.AcceptedAt)}, {Name: "Happened", At: v.at(e.OccurredAt)}}
+	if e.ErasedAt != nil {
+		m.Facts = append(m.Facts, fact{Name: "Erased", At: v.at(*e.ErasedAt)})
+	}
 	if e.Key != "" {
 		m.Facts = append(m.Facts, fact{Name: "Key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
 	}

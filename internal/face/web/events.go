@@ -121,6 +121,9 @@ func startOf(e *client.Event) string {
 	if e.PayloadHidden {
 		return "hidden"
 	}
+	if e.ErasedAt != nil {
+		return "erased"
+	}
 	if e.Damaged {
 		return "damaged: its stored bytes do not match their checksum"
 	}

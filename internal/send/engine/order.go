@@ -115,6 +115,9 @@ func (o *orders) Discard(ctx context.Context, scope store.Scope, delivery int64,
 // there were. A delivery whose attempt is in flight ends with it.
 func (o *orders) EndErased(ctx context.Context, tenant, event string) (ended int, err error) {
 	_, all, err := o.store.Event(ctx, store.Of(tenant), tenant, event)
+	if grapnel.CodeOf(err) == grapnel.CodeDamaged {
+		return 0, nil // its deliveries end at their next attempts
+	}
 	for i := range all {
 		d := &all[i]
 		if err != nil || d.Status.Final() {

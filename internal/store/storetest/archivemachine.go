@@ -26,6 +26,25 @@ func (m *machine) purges(t *rapid.T) {
 	m.compare(t)
 }
 
+// erases calls EraseEvents with a few of the newest events.
+func (m *machine) erases(t *rapid.T) {
+	q := store.Erasure{Tenant: pick(t, "tenant", acme, acme, bolt), At: m.tick(t), Keys: chance(t, "with keys", 2)}
+	for seq := max(1, int64(len(m.model.events))-4); seq <= int64(len(m.model.events)); seq++ {
+		if chance(t, "chosen", 2) {
+			q.Events = append(q.Events, seq)
+		}
+	}
+	want := m.model.erase(q)
+	q.Events = each(q.Events, func(seq *int64) int64 { return m.events.store(*seq) })
+	got, err := m.EraseEvents(m.ctx, q)
+	for i := range got.Pending {
+		got.Pending[i] = m.events.model(got.Pending[i])
+	}
+	m.purged = m.purged || q.Keys
+	m.agree(got, want, err, nil, "EraseEvents")
+	m.compare(t)
+}
+
 func (m *machine) length(t *rapid.T) time.Duration {
 	return pick(t, "kept for", 0, 10*time.Second, time.Minute, 200*24*time.Hour)
 }

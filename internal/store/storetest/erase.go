@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -101,25 +99,6 @@ func (d *driver) erase(keys bool, when float64, seqs ...int64) store.Erased {
 	_, err = d.Reclaim(d.ctx)
 	d.must(err, "Reclaim")
 	return done
-}
-
-// erases calls EraseEvents with a few of the newest events.
-func (m *machine) erases(t *rapid.T) {
-	q := store.Erasure{Tenant: pick(t, "tenant", acme, acme, bolt), At: m.tick(t), Keys: chance(t, "with keys", 2)}
-	for seq := max(1, int64(len(m.model.events))-4); seq <= int64(len(m.model.events)); seq++ {
-		if chance(t, "chosen", 2) {
-			q.Events = append(q.Events, seq)
-		}
-	}
-	want := m.model.erase(q)
-	q.Events = each(q.Events, func(seq *int64) int64 { return m.events.store(*seq) })
-	got, err := m.EraseEvents(m.ctx, q)
-	for i := range got.Pending {
-		got.Pending[i] = m.events.model(got.Pending[i])
-	}
-	m.purged = m.purged || q.Keys
-	m.agree(got, want, err, nil, "EraseEvents")
-	m.compare(t)
 }
 
 func (m *model) erase(q store.Erasure) (done store.Erased) {

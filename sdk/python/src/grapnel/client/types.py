@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 8276f17a615b974dd16071331012596e30377752cb83b018100ab4a8fc50d4e9."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 3316230037160ed26de2a0a7fa0b21a9f683a9ccc2856996c290a33c58b10bdc."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Audit(TypedDict):
     "the actor's own words; of a key its name and scopes, of a policy or event type its name"
     tenant: str
     "tenant that owns the subject"
-    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'revoke']
+    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
 
 
 class Backtest(TypedDict):
@@ -645,6 +645,24 @@ class EndpointTls(TypedDict):
     "its private key, not encrypted; [redacted] in answers"
 
 
+class Erasure(TypedDict):
+    counts: dict[str, int]
+    "erased so far, by kind; a part that a crash interrupted may be missing"
+    finished_at: str | None
+    id: str
+    reason: str
+    remains: list[str]
+    "once it is done: where erased bytes may still be, such as in backups, and what removes them there"
+    selected_by: Literal['key', 'metadata', 'filter', 'tenant']
+    started_at: str
+    started_by: str
+    "the id of an API key"
+    state: Literal['running', 'ending', 'done']
+    "ending: nothing in the tables is left, and the files are cleared of it"
+    tenant: str | None
+    "null: the tenant itself was erased"
+
+
 class Event(TypedDict):
     accepted_at: str
     content_type: str
@@ -656,6 +674,8 @@ class Event(TypedDict):
     "instead of data, if that is not JSON"
     deliveries: NotRequired[list[Delivery]]
     "only for a single event; without attempts; of redeliveries the newest 256"
+    erased_at: NotRequired[str]
+    "its content was erased then: there is no data and no metadata, and it is never delivered again"
     id: str
     key: str | None
     "null: the event has no order"
@@ -726,7 +746,7 @@ ExportDeadLettersQuery = TypedDict("ExportDeadLettersQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
@@ -744,7 +764,7 @@ ExportDeliveriesQuery = TypedDict("ExportDeliveriesQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
@@ -1350,7 +1370,7 @@ ListDeadLettersQuery = TypedDict("ListDeadLettersQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
@@ -1369,7 +1389,7 @@ ListDeliveriesQuery = TypedDict("ListDeliveriesQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
@@ -1412,7 +1432,7 @@ ListEndpointDeliveriesQuery = TypedDict("ListEndpointDeliveriesQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",
@@ -1436,6 +1456,19 @@ class ListEndpointsQuery(TypedDict):
     "only these endpoints; repeated or separated by commas"
     label: NotRequired[str]
     "only endpoints with this label: NAME=VALUE, or NAME for any value"
+    limit: NotRequired[int]
+    "how many to return at most: 1 to 500, 50 if not given"
+    cursor: NotRequired[str]
+    "next of the previous page"
+
+
+class ListErasure(TypedDict):
+    data: list[Erasure]
+    next: str | None
+    "cursor of the next page; null: this is the last"
+
+
+class ListErasuresQuery(TypedDict):
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1871,6 +1904,18 @@ class NewEndpoint(TypedDict):
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     url: str
     "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+
+
+class NewErasure(TypedDict):
+    filter: NotRequired[str | None]
+    "events that this CEL expression is true for, as in endpoints"
+    key: NotRequired[str | None]
+    "events with this ordering key"
+    metadata: NotRequired[dict[str, str] | None]
+    "events that have all of these members in their metadata"
+    reason: str
+    "why; kept in the audit, so leave names of people out"
+    tenant: str
 
 
 class NewEvent(TypedDict):
@@ -3051,7 +3096,7 @@ RetryDeliveriesQuery = TypedDict("RetryDeliveriesQuery", {
     "tenant": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
-    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged']]",
+    "reason_code": "NotRequired[Literal['exhausted', 'permanent', 'rejected', 'expired', 'endpoint_gone', 'damaged', 'erased']]",
     "error_class": "NotRequired[Literal['dns', 'connect', 'tls', 'timeout', 'reset', 'protocol', 'redirect', 'blocked', 'status_3xx', 'status_4xx', 'status_429', 'status_5xx', 'nack', 'reject', 'lease_over', 'proxy', 'token', 'none']]",
     "status_code": "NotRequired[int]",
     "text": "NotRequired[str]",

@@ -1,0 +1,156 @@
+package erase
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// New returns a Runner. No job runs before Run, but orders are accepted.
+func New(o Options) *Runner {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Random = cmp.Or(o.Random, rand.Reader)
+	return &Runner{o: o, bounds: bounds.Fill(o.Bounds), asked: make(chan struct{}, 1)}
+}
+
+// Events begins an erasure of a tenant's events. once may be nil.
+func (r *Runner) Events(ctx context.Context, tenant string, s Selection, by grapnel.By, once func(*Job) *store.Once) (*Job, *store.Answer, error) {
+	if _, err := s.wants(); err != nil {
+		return nil, nil, grapnel.Invalid("/filter", "%v", err)
+	}
+	// The newest event is the last one that is looked at: later ones are not erased.
+	newest, err := r.o.Store.EventList(ctx, store.Of(tenant), store.EventQuery{Tenant: tenant, Limit: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	j := &Job{State: Running, Tenant: tenant, By: s.by(), Selection: &s, Before: 1}
+	if len(newest) > 0 {
+		j.Before = newest[0].Seq + 1
+	}
+	return r.begin(ctx, j, by, once, nil)
+}
+
+// begin stores a new job, together with further writes.
+func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Job) *store.Once, also []store.DocumentWrite) (
+	*Job, *store.Answer, error) {
+	now := r.o.Now()
+	j.ID, j.StartedAt, j.StartedBy, j.Reason = grapnel.NewID(Prefix, now, r.o.Random), now, by.Actor, by.Reason
+	d, err := j.document(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: j.audited(), Actor: by.Actor, Verb: grapnel.VerbErase, Endpoint: j.ID,
+		Reason: by.Reason}}
+	if once != nil {
+		with.Once = once(j)
+	}
+	put, err := r.o.Store.PutDocuments(ctx, store.Everyone(), append([]store.DocumentWrite{{Document: d}}, also...), with)
+	if err != nil || put.Answer != nil {
+		return nil, put.Answer, err
+	}
+	j.Revision = put.Revision
+	select {
+	case r.asked <- struct{}{}:
+	default:
+	}
+	return j, nil, nil
+}
+
+// audited is the tenant of the audit entries about a job.
+func (j *Job) audited() string { return j.Tenant }
+
+// Get returns an erasure.
+func (r *Runner) Get(ctx context.Context, id string) (*Job, error) {
+	for _, kind := range []string{kindActive, kindDone, kindActive} { // it may change its kind in between
+		d, err := r.o.Store.Document(ctx, store.Everyone(), "", kind, id)
+		if err == nil {
+			return read(&d)
+		}
+		if grapnel.CodeOf(err) != grapnel.CodeNotFound {
+			return nil, err
+		}
+	}
+	return nil, store.ErrNotFound("erasure")
+}
+
+// List returns erasures, the newest first: those with ids below before, if that is not empty.
+func (r *Runner) List(ctx context.Context, before string, limit int) (all []*Job, err error) {
+	for _, kind := range []string{kindActive, kindDone} {
+		list, err := r.list(ctx, kind, before, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.SortStableFunc(all, func(a, b *Job) int { return strings.Compare(b.ID, a.ID) })
+	all = slices.CompactFunc(all, func(a, b *Job) bool { return a.ID == b.ID })
+	return all[:min(len(all), limit)], nil
+}
+
+func (r *Runner) list(ctx context.Context, kind, before string, limit int) (all []*Job, err error) {
+	found, err := r.o.Store.DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: kind, After: before, Backwards: true, Limit: limit})
+	for i := range found {
+		j, wrong := read(&found[i])
+		if wrong != nil {
+			return nil, wrong
+		}
+		all = append(all, j)
+	}
+	return all, err
+}
+
+// Run runs the jobs while this node leads, until ctx ends.
+func (r *Runner) Run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		wait := r.bounds.Look
+		if r.o.Engine.Leads() {
+			more, err := r.turn(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				failures++
+				if wait = backoff.Store.After(failures); backoff.Tells(failures) {
+					r.o.Log.Error("erasure failed; retrying", "failures", failures, "err", err)
+				}
+			case more:
+				failures, wait = 0, r.bounds.Pause
+			default:
+				failures = 0
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-r.asked:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// turn makes a step of each job. more says that there is more to do at once.
+func (r *Runner) turn(ctx context.Context) (more bool, err error) {
+	jobs, err := r.list(ctx, kindActive, "", r.bounds.Jobs)
+	for _, j := range slices.Backward(jobs) { // the oldest first
+		failed := r.step(ctx, j)
+		if grapnel.CodeOf(failed) == grapnel.CodeConflict {
+			failed = nil // another node has made a step: look again
+		}
+		if failed != nil {
+			failed = fmt.Errorf("erasure %s: %w", j.ID, failed)
+		}
+		err, more = errors.Join(err, failed), true
+	}
+	return more, err
+}
