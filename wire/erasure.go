@@ -19,8 +19,8 @@ type Erasure struct {
 	Raw
 	ID         string         `json:"id"`
 	State      string         `json:"state" enum:"running,ending,done" doc:"ending: nothing in the tables is left, and the files are cleared of it"`
-	Tenant     string         `json:"tenant" nullable:"true" doc:"null: the tenant itself was erased"`
-	SelectedBy string         `json:"selected_by" enum:"key,metadata,filter,tenant"`
+	Tenant     string         `json:"tenant"`
+	SelectedBy string         `json:"selected_by" enum:"key,metadata,filter"`
 	Counts     map[string]int `json:"counts" doc:"erased so far, by kind; a part that a crash interrupted may be missing"`
 	Reason     string         `json:"reason"`
 	StartedAt  time.Time      `json:"started_at"`

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Erasing removes what events contain, and everything of a tenant.
+// Erasing removes the content of events.
 type Erasing interface {
 	// EraseEvents empties events of a tenant: data, metadata, intake, and of their deliveries what
 	// attempts captured, reasons and notes. Ids, types, times, outcomes and counts stay. An event

@@ -67,7 +67,7 @@ type Options struct {
 	Replays     replay.Jobs           // redelivers; nil: 503
 	Alerts      Alerts                // alerts and their rules
 	Documents   store.Documents       // incidents
-	Erasures    Erasures              // erases events and tenants
+	Erasures    Erasures              // erases events
 	Promises    func() promise.Report // how the server keeps its promises
 	Status      http.Handler          // the public status page in all its forms; nil: there is none
 	Used        Uses                  // the last uses of keys; nil: none are noted

@@ -39,24 +39,23 @@ func (r *Runner) Events(ctx context.Context, tenant string, s Selection, by grap
 	if len(newest) > 0 {
 		j.Before = newest[0].Seq + 1
 	}
-	return r.begin(ctx, j, by, once, nil)
+	return r.begin(ctx, j, by, once)
 }
 
-// begin stores a new job, together with further writes.
-func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Job) *store.Once, also []store.DocumentWrite) (
-	*Job, *store.Answer, error) {
+// begin stores a new job.
+func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Job) *store.Once) (*Job, *store.Answer, error) {
 	now := r.o.Now()
 	j.ID, j.StartedAt, j.StartedBy, j.Reason = grapnel.NewID(Prefix, now, r.o.Random), now, by.Actor, by.Reason
 	d, err := j.document(now)
 	if err != nil {
 		return nil, nil, err
 	}
-	with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: j.audited(), Actor: by.Actor, Verb: grapnel.VerbErase, Endpoint: j.ID,
+	with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: j.Tenant, Actor: by.Actor, Verb: grapnel.VerbErase, Endpoint: j.ID,
 		Reason: by.Reason}}
 	if once != nil {
 		with.Once = once(j)
 	}
-	put, err := r.o.Store.PutDocuments(ctx, store.Everyone(), append([]store.DocumentWrite{{Document: d}}, also...), with)
+	put, err := r.o.Store.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: d}}, with)
 	if err != nil || put.Answer != nil {
 		return nil, put.Answer, err
 	}
@@ -67,9 +66,6 @@ func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Jo
 	}
 	return j, nil, nil
 }
-
-// audited is the tenant of the audit entries about a job.
-func (j *Job) audited() string { return j.Tenant }
 
 // Get returns an erasure.
 func (r *Runner) Get(ctx context.Context, id string) (*Job, error) {

@@ -80,7 +80,7 @@ func (r *Runner) erase(ctx context.Context, j *Job, seqs []int64, ids map[int64]
 // ending forgets what the job has searched for, and notes in the audit what it has done.
 func (r *Runner) ending(ctx context.Context, j *Job) error {
 	j.State, j.Selection = Ending, nil
-	return r.save(ctx, j, &grapnel.AuditEntry{At: r.o.Now(), Tenant: j.audited(), Actor: grapnel.ActorItself, Verb: grapnel.VerbErase,
+	return r.save(ctx, j, &grapnel.AuditEntry{At: r.o.Now(), Tenant: j.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbErase,
 		Endpoint: j.ID, Reason: "everything is erased: " + j.counted()})
 }
 

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 3316230037160ed26de2a0a7fa0b21a9f683a9ccc2856996c290a33c58b10bdc."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 68b4908bfdc8c9437af3e2524e11d42ffacdbb0c8f45d8101a52dff554b21891."""
 
 from __future__ import annotations
 
@@ -653,14 +653,13 @@ class Erasure(TypedDict):
     reason: str
     remains: list[str]
     "once it is done: where erased bytes may still be, such as in backups, and what removes them there"
-    selected_by: Literal['key', 'metadata', 'filter', 'tenant']
+    selected_by: Literal['key', 'metadata', 'filter']
     started_at: str
     started_by: str
     "the id of an API key"
     state: Literal['running', 'ending', 'done']
     "ending: nothing in the tables is left, and the files are cleared of it"
-    tenant: str | None
-    "null: the tenant itself was erased"
+    tenant: str
 
 
 class Event(TypedDict):
