@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AccessRecord is a part of the configuration about passes and portals. Passes are not stored, so
+// AccessRecord is a part of the configuration about passes, portals and terms of a tenant. Passes are not stored, so
 // none can be deleted: a record says instead which of them are refused. A record has the content of
 // its kind, and no other; see SeriesRecord, EndedRecord and PortalRecord.
 type AccessRecord struct {
@@ -16,6 +16,7 @@ type AccessRecord struct {
 	Series string         `json:",omitzero"`  // which passes of its tenant are valid: those that have it
 	Ended  *EndedSessions `json:",omitempty"` // which sessions have ended
 	Portal *Portal        `json:",omitempty"` // how the tenant's portal looks
+	Terms  *Terms         `json:",omitempty"` // the operator's settings for the tenant
 }
 
 // EndedSessions says that the sessions of a person, or of a portal link, have ended: those that
@@ -60,6 +61,11 @@ func (r *AccessRecord) Looks() Portal {
 		return Portal{}
 	}
 	return *r.Portal
+}
+
+// TermsRecord holds the terms of a tenant.
+func TermsRecord(tenant string, is Terms) AccessRecord {
+	return AccessRecord{ID: recordID("terms_", tenant), Tenant: tenant, Terms: &is}
 }
 
 // SessionKeyID is the id of the record by which nodes on one database notice that they have

@@ -210,8 +210,12 @@ type RateLimit struct {
 	Burst     int     `json:"burst" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
-// MinPerSecond is the smallest allowed rate: about one in three hours.
-const MinPerSecond = 0.0001
+// The smallest allowed rate, about one in three hours, and the highest, which is also the longest
+// burst.
+const (
+	MinPerSecond = 0.0001
+	MaxPerSecond = 100_000
+)
 
 // century is longer than any useful pace, and short enough to be added to a time.
 const century = 100 * 365 * 24 * time.Hour

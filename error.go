@@ -22,8 +22,11 @@ const (
 	CodeStorageFull Code = "storage_full"
 	// the server sheds load; RetryAfter is the time until a retry
 	CodeOverloaded Code = "overloaded"
-	// the tenant has too many pending deliveries; RetryAfter is the time until a retry
+	// the tenant has too many pending deliveries, or has published too much on this day; RetryAfter
+	// is the time until a retry
 	CodeQuota Code = "quota"
+	// more requests or events than a rate allows; RetryAfter is the time until a retry
+	CodeRateLimited Code = "rate_limited"
 	// the tenant has as many event types as it may have
 	CodeTooManyTypes Code = "too_many_types"
 	// the filters of the tenant's endpoints cost too much for a request
@@ -46,6 +49,7 @@ type Error struct {
 	Err    error // the cause, for logs; never shown to a caller
 
 	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
+	Quota      *Quota        // the tenant's limit that refused; nil: another reason
 }
 
 // Field is one fault of an input.

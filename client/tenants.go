@@ -7,8 +7,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Tenant owns events, endpoints and the rest.
-type Tenant = wire.Tenant
+// Tenant owns events, endpoints and the rest. TenantTerms are the operator's settings for it.
+type (
+	Tenant      = wire.Tenant
+	TenantTerms = wire.TenantTerms
+)
 
 // Tenants lists the tenants that have anything. It needs a key with the scope admin that is bound
 // to no tenant.
@@ -17,3 +20,14 @@ func (c *Client) Tenants(ctx context.Context, limit int, cursor string) (*Page[T
 }
 
 func tenantPath(tenant string) string { return "/v1/tenants/" + url.PathEscape(tenant) }
+
+// Tenant returns the operator's settings for a tenant.
+func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
+	return get[Tenant](ctx, c, tenantPath(tenant), nil)
+}
+
+// UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are set
+// back to the server's own settings.
+func (c *Client) UpdateTenant(ctx context.Context, tenant, reason string, changes map[string]any) (*Tenant, error) {
+	return patch[Tenant](ctx, c, tenantPath(tenant), why(reason), changes)
+}

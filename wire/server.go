@@ -1,10 +1,28 @@
 package wire
 
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
 // Tenant owns events, endpoints and the rest.
 type Tenant struct {
 	Raw
 	Tenant string `json:"tenant" doc:"its name"`
+	TenantTerms
+	UpdatedAt *time.Time `json:"updated_at" nullable:"true" doc:"when its settings last changed; null: all of them are the server's"`
 }
+
+// TenantTerms are the operator's settings for a tenant, in the place of the server's.
+type TenantTerms struct {
+	PublishRate  *grapnel.RateLimit `json:"publish_rate" nullable:"true" doc:"events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"`
+	EventsPerDay int64              `json:"max_events_per_day" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"`
+	MaxPending   int64              `json:"max_pending" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"pending deliveries that it may have; none or 0: --max-pending"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (t TenantTerms) MarshalJSON() ([]byte, error) { return Request(t) }
 
 // MarshalJSON writes the tenant as the API does.
 func (t Tenant) MarshalJSON() ([]byte, error) { return Encode(t) }

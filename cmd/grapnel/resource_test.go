@@ -263,6 +263,7 @@ func TestEmptyTextsRemove(t *testing.T) {
 		try(d.name, d.id, d.update, d.settings)
 	}
 	try("issues", "iss_1", "", cli.IssueSettings)
+	try("tenants", "acme", "", cli.TenantSettings)
 	said := 0
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -108,7 +108,7 @@ type serveFlags struct {
 
 // reloaded are the settings of which a running server takes a change over (server.Change).
 var reloaded = []string{"log-level", "egress-allow", "https-only", "trusted-proxies", "max-pending", "max-endpoints", "max-types",
-	"retention", "retention-rule"}
+	"max-publish-rate", "max-events-per-day", "retention", "retention-rule"}
 
 func (f *serveFlags) add(flags *pflag.FlagSet) {
 	f.MaxEvent, f.MaxBody = server.DefaultMaxEvent, server.DefaultMaxBody
@@ -147,6 +147,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.MaxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
 	flags.IntVar(&f.MaxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
 	flags.IntVar(&f.MaxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
+	flags.Var(&cli.Rate{Into: &f.PublishRate}, "max-publish-rate", "events per second that one tenant may publish, and at once; counted by each node")
+	flags.Int64Var(&f.EventsPerDay, "max-events-per-day", 0, "events that one tenant may publish on one day (UTC); 0: no limit")
 	cli.DurationVar(flags, &f.Retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
 	flags.Var((*cli.KeepRules)(&f.Rules), "retention-rule",
 		"another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
@@ -191,6 +193,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	faults.When(f.MaxPending < 0, "--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
 	faults.When(f.MaxEndpoints < 0, "--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
 	faults.When(f.MaxTypes < 0, "--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
+	faults.When(f.EventsPerDay < 0, "--max-events-per-day %d: it must not be negative; 0 is no limit", f.EventsPerDay)
 	one := f.StorePassword
 	faults.When(one.File != "" && one.Command != "", "--store-password-file and --store-password-command: give one of the two")
 	faults.When(one.File+one.Command != "" && strings.HasPrefix(f.Store, "sqlite:"),

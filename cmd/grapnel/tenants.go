@@ -1,19 +1,50 @@
 package main
 
 import (
+	"strconv"
+
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
 
 var tenants = resource[client.Tenant]{
 	path: "/v1/tenants", id: "TENANT",
-	head:  []string{"TENANT"},
-	row:   func(_ reader, t *client.Tenant) []string { return []string{t.Tenant} },
-	verbs: []verb{{"list", "List tenants", ""}},
+	settings: cli.TenantSettings,
+	head:     []string{"TENANT", "RATE", "PER DAY", "PENDING"},
+	row: func(_ reader, t *client.Tenant) []string {
+		return []string{t.Tenant, itsRate(t.PublishRate), atMost(t.EventsPerDay), atMost(t.MaxPending)}
+	},
+	view: func(r reader, t *client.Tenant) cli.View {
+		return object(t.Tenant, t.JSON(), [][]string{{"tenant", t.Tenant}, {"publish rate", itsRate(t.PublishRate)},
+			{"events per day", atMost(t.EventsPerDay)}, {"pending deliveries", atMost(t.MaxPending)}, {"changed", r.Time(t.UpdatedAt)}})
+	},
+	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},
+		{"update", "Change the operator's settings for a tenant",
+			"grapnel tenants update acme --rate 100/500 --max-events-per-day 1000000\ngrapnel tenants update acme --rate none"}},
+}
+
+const theServers = "the server's"
+
+// itsRate is a tenant's own rate.
+func itsRate(r *grapnel.RateLimit) string {
+	if r == nil {
+		return theServers
+	}
+	return rateLimit(r)
+}
+
+// atMost is a tenant's own limit.
+func atMost(n int64) string {
+	if n == 0 {
+		return theServers
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func (s *session) tenantsCommand() *cobra.Command {
-	return group("tenants", "List tenants, and open their portals",
+	return group("tenants", "List tenants, set their limits, and open their portals",
 		append(tenants.commands(s), tenantsPortalLink(s), tenantsRevokeLinks(s))...)
 }

@@ -14,6 +14,7 @@ func (s *Server) Change(to Options) {
 	o := *s.changed.Load()
 	o.EgressAllow, o.HTTPSOnly, o.Proxies = to.EgressAllow, to.HTTPSOnly, to.Proxies
 	o.MaxPending, o.MaxEndpoints, o.MaxTypes = to.MaxPending, to.MaxEndpoints, to.MaxTypes
+	o.PublishRate, o.EventsPerDay = to.PublishRate, to.EventsPerDay
 	o.Retention, o.Rules = to.Retention, to.Rules
 	o.Settings = to.Settings
 	s.changed.Store(&o)
@@ -24,7 +25,12 @@ func (s *Server) Change(to Options) {
 // limit gives a life the limits and the retention as they are now.
 func (s *Server) limit(l *life) {
 	o := s.changed.Load()
-	l.engine.SetLimits(o.MaxPending, o.MaxEndpoints, o.MaxTypes, engine.Retention{For: o.Retention, Rules: o.Rules})
+	l.engine.SetLimits(o.limits(), engine.Retention{For: o.Retention, Rules: o.Rules})
+}
+
+func (o *Options) limits() engine.Limits {
+	return engine.Limits{MaxPending: o.MaxPending, MaxEndpoints: o.MaxEndpoints, MaxTypes: o.MaxTypes,
+		PublishRate: o.PublishRate, EventsPerDay: o.EventsPerDay}
 }
 
 func (s *Server) proxies() []netip.Prefix { return s.changed.Load().Proxies }

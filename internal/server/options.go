@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/plain"
 	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
@@ -92,13 +93,15 @@ type Options struct {
 	MaxEvent     int64          // bytes of one event's data
 	// bytes that a PostgreSQL database may use, for the alert disk_full; 0: unknown
 	DatabaseSpace int64
-	MaxBody       int64         // bytes of the body of a request to a source
-	MaxInFlight   int           // attempts at once
-	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
-	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
-	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
-	MaxTypes      int           // of one tenant's events; 0: no limit
-	Retention     time.Duration // of full records
+	MaxBody       int64              // bytes of the body of a request to a source
+	MaxInFlight   int                // attempts at once
+	MaxPerHost    int                // of those of one tenant at one host and port; 0: the core's default
+	MaxPending    int64              // pending deliveries of one tenant; 0: no limit
+	MaxEndpoints  int                // of one tenant, queues among them; 0: no limit
+	MaxTypes      int                // of one tenant's events; 0: no limit
+	PublishRate   *grapnel.RateLimit // events that one tenant may publish, at each node; nil: no limit
+	EventsPerDay  int64              // events that one tenant may publish on one day (UTC); 0: no limit
+	Retention     time.Duration      // of full records
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules   []store.KeepRule
 	Backups BackupOptions // of an SQLite database

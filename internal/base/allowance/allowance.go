@@ -9,7 +9,8 @@
 // A tenant without debt needs no memory: at most the number of them passed to New is remembered.
 // Tenants in debt are never forgotten, so the callers that cause debts must bound their number.
 //
-// It decides nothing: callers refuse, delay, or queue a tenant beyond its allowance.
+// It decides nothing: callers refuse, delay, or queue a tenant beyond its allowance. Only Take
+// leaves out a use that the debt does not permit.
 package allowance
 
 import (
@@ -44,6 +45,10 @@ func (t *Tenants) Within(tenant string, now time.Time) bool {
 func (t *Tenants) Use(tenant string, began, now time.Time, cost time.Duration) (within bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.use(tenant, began, now, cost)
+}
+
+func (t *Tenants) use(tenant string, began, now time.Time, cost time.Duration) (within bool) {
 	from := t.paid[tenant]
 	if from.Before(began) {
 		from = began
@@ -58,4 +63,29 @@ func (t *Tenants) Use(tenant string, began, now time.Time, cost time.Duration) (
 		}
 	}
 	return until.Sub(now) <= t.burst
+}
+
+// Take is a Use by a tenant with its own burst, if its debt with the use is at most the burst.
+// Otherwise it changes nothing and returns the time until then. A use that costs more than the
+// whole burst is taken when the tenant has no debt: else it would be refused forever.
+func (t *Tenants) Take(tenant string, now time.Time, cost, burst time.Duration) (wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait = max(t.paid[tenant].Sub(now), 0) - max(burst-cost, 0); wait > 0 {
+		return wait
+	}
+	t.use(tenant, now, now, cost)
+	return 0
+}
+
+// Return takes back a Take whose use did not happen.
+func (t *Tenants) Return(tenant string, now time.Time, cost time.Duration) {
+	t.Use(tenant, time.Time{}, now, -cost)
+}
+
+// Debt is the time after which the tenant has no debt.
+func (t *Tenants) Debt(tenant string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.paid[tenant].Sub(now), 0)
 }

@@ -72,3 +72,30 @@ func TestTenantsWithoutDebtAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeChangesNothingBeyondTheBurst: it says when the use fits, and a use that is larger than the
+// burst is taken by a tenant without debt. Returned uses count for nothing.
+func TestTakeChangesNothingBeyondTheBurst(t *testing.T) {
+	all := New(0, 10)
+	for i, c := range []struct{ at, cost, wait time.Duration }{
+		{0, 2 * time.Second, 0},                             // the burst
+		{0, time.Second, time.Second},                       // beyond it
+		{time.Second - 1, time.Second, 1},                   //
+		{time.Second, time.Second, 0},                       // paid down to it
+		{2 * time.Second, 5 * time.Second, time.Second},     // larger than the burst, and a debt
+		{3 * time.Second, 5 * time.Second, 0},               //
+		{3 * time.Second, 2 * time.Second, 5 * time.Second}, // all of it is owed
+		{8 * time.Second, 2 * time.Second, 0},
+	} {
+		if wait := all.Take("ant", start.Add(c.at), c.cost, 2*time.Second); wait != c.wait {
+			t.Errorf("use %d: wait %v instead of %v", i, wait, c.wait)
+		}
+		if debt := all.Debt("bee", start.Add(c.at)); debt != 0 {
+			t.Errorf("use %d: another tenant owes %v", i, debt)
+		}
+	}
+	all.Return("ant", start.Add(8*time.Second), 2*time.Second)
+	if debt := all.Debt("ant", start.Add(8*time.Second)); debt != 0 {
+		t.Error(debt)
+	}
+}

@@ -3,11 +3,14 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -16,9 +19,10 @@ import (
 type answer struct {
 	status      int
 	body        []byte
-	contentType string // empty: JSON, or problem JSON for errors
-	replayed    bool   // it was given before, to the same idempotency key
-	retryAfter  int    // seconds; 0: not said
+	contentType string         // empty: JSON, or problem JSON for errors
+	replayed    bool           // it was given before, to the same idempotency key
+	retryAfter  int            // seconds; 0: not said
+	quota       *grapnel.Quota // that refused the request; nil: none
 	challenge   bool
 	busy        bool // see errBusy
 	allow       string
@@ -72,6 +76,10 @@ func (ans *answer) write(to *answering, r *http.Request) {
 	}
 	if ans.retryAfter > 0 {
 		to.set("Retry-After", strconv.Itoa(ans.retryAfter))
+	}
+	if q := ans.quota; q != nil { // draft-ietf-httpapi-ratelimit-headers-11
+		to.set("Ratelimit-Policy", fmt.Sprintf(`"%s";q=%d;qu="events";w=%d`, q.Name, q.Most, q.Window/time.Second))
+		to.set("Ratelimit", fmt.Sprintf(`"%s";r=%d;t=%d`, q.Name, q.Left, ans.retryAfter))
 	}
 	if ans.challenge {
 		to.set("Www-Authenticate", `Bearer realm="grapnel"`)

@@ -263,7 +263,7 @@ func (a *api) refuse(c *call, err error) answer {
 	errors.As(err, &e) // or it stays empty
 	switch k := kindOf(grapnel.Code(p.Code)); {
 	case k.later:
-		ans.retryAfter = ingress.RetrySeconds(e.RetryAfter)
+		ans.retryAfter, ans.quota = ingress.RetrySeconds(e.RetryAfter), e.Quota
 	case k.code == codeMethod:
 		ans.allow = strings.Join(c.allow, ", ")
 	case k.code == codeUnauthenticated:

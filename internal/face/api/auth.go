@@ -11,7 +11,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
-	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -27,7 +26,7 @@ func (a *api) admit(c *call) error {
 	token, _ := Bearer(c.Header)
 	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
 	if a.Gate.crowded(is) {
-		err := &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
+		err := &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
 			Detail: "Too many wrong API keys come from this address."}
 		a.noteRefusal(c, is.from, err)
 		return err

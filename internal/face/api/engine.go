@@ -98,6 +98,9 @@ type Registrar interface {
 	// ChangePortal replaces how a portal looks by what edit makes of it; edit may be called again.
 	ChangePortal(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (
 		grapnel.Portal, error)
+	// ChangeTerms replaces the operator's settings for a tenant likewise.
+	ChangeTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (
+		grapnel.Terms, error)
 }
 
 // Directory is the configuration in memory, with the health of endpoints. Lists are
@@ -127,6 +130,8 @@ type Directory interface {
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Access is the access record with an id; one without content if there is none.
 	Access(id string) *grapnel.AccessRecord
+	// Terms are the operator's settings for a tenant.
+	Terms(tenant string) grapnel.Terms
 	// Holds says whether a pass is not revoked.
 	Holds(p *pass.Pass) bool
 	// MakerKey is the key whose session a pass is; false: there is none any more.

@@ -8,7 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/allowance"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
-	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 )
 
 // Gate holds what the callers of all routes share: the memory for bodies of requests, and the
@@ -150,7 +149,7 @@ func (g *Gate) refused(code grapnel.Code, from netip.Addr, now time.Time) (reque
 		g.stats.Forbidden++
 	case codeUnauthenticated:
 		g.stats.Unauthenticated++
-	case ingress.CodeRateLimited:
+	case grapnel.CodeRateLimited:
 		g.stats.Slowed++
 	default: // the key was not judged
 		return 0

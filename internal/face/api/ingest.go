@@ -61,7 +61,7 @@ func Refuse(public *url.URL, proxies func() []netip.Prefix) func(http.ResponseWr
 		err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
 		p := problem(err, w.Header().Get("X-Request-Id"), l.path(r))
 		p.Status = refused.Status
-		ans := answer{status: refused.Status, body: encode(p)}
+		ans := answer{status: refused.Status, body: encode(p), quota: refused.Quota}
 		if refused.RetryAfter > 0 {
 			ans.retryAfter = ingress.RetrySeconds(refused.RetryAfter)
 		}

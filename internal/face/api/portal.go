@@ -12,7 +12,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
-	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -83,7 +82,7 @@ func createLink(a *api, c *call) (answer, error) {
 			"names could lead anywhere. Start it with --public-url, or with --trusted-proxies behind a proxy.")
 	}
 	if !a.linked.Use(tenant, c.now, c.now, a.Bounds.LinkPause) {
-		return answer{}, &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.LinkPause,
+		return answer{}, &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: a.Bounds.LinkPause,
 			Detail: "Too many portal links are created for this tenant. A link is for one person at the moment of need."}
 	}
 	if len(in.Scopes) == 0 {

@@ -28,7 +28,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeTooCostly: 422,
 		grapnel.CodeDamaged: 410, grapnel.CodeSchemaTooCostly: 422, grapnel.CodeTooManyTypes: 422,
 		codeUnauthenticated: 401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
-		ingress.CodeUnverified: 401, ingress.CodeSlow: 408, ingress.CodeRateLimited: 429, ingress.CodeHeaders: 431, ingress.CodeLoop: 422,
+		ingress.CodeUnverified: 401, ingress.CodeSlow: 408, grapnel.CodeRateLimited: 429, ingress.CodeHeaders: 431, ingress.CodeLoop: 422,
 	}
 	if len(want) != len(kinds) {
 		t.Errorf("there are %d kinds of problems, %d are tested", len(kinds), len(want))

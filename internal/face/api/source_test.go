@@ -359,7 +359,7 @@ func TestRefusalsOfIngestAreProblems(t *testing.T) {
 		{Status: 401, Code: ingress.CodeUnverified, Detail: "no signature matches"},
 		{Status: 408, Code: ingress.CodeSlow, Detail: "too slow"},
 		{Status: 413, Code: grapnel.CodeTooLarge, Detail: "too large"},
-		{Status: 429, Code: ingress.CodeRateLimited, Detail: "too many", RetryAfter: 1500 * time.Millisecond},
+		{Status: 429, Code: grapnel.CodeRateLimited, Detail: "too many", RetryAfter: 1500 * time.Millisecond},
 		{Status: 503, Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Second},
 	} {
 		w := newWorld(t, func(o *Options) { o.Ingest = &taker{refused: &refused} })

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 )
 
@@ -41,7 +40,7 @@ func stream(a *api, c *call) (answer, error) {
 	}
 	a.resume(c, room, &q) // the stream before this one leaves first
 	if !a.streams.enter(q.Tenant, a.Bounds.OpenStreams) {
-		return answer{}, &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.Heartbeat,
+		return answer{}, &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: a.Bounds.Heartbeat,
 			Detail: "The tenant has " + strconv.Itoa(a.Bounds.OpenStreams) +
 				" open streams, which is the most. Close some, or poll with next?wait=."}
 	}

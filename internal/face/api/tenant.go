@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/face/api/strict"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -16,13 +18,81 @@ func tenantRoutes() []route {
 			name: "list-tenants", tag: tenantTag, summary: "List tenants",
 			about: "Tenants with an endpoint, queue, source, policy or key. Needs a key that is bound to no tenant.",
 			query: pageOf(), gives: map[int]any{200: list[wire.Tenant]{}}},
+		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
+			name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
+			about: "A tenant that has nothing yet can have settings. Needs a key that is bound to no tenant.",
+			gives: map[int]any{200: wire.Tenant{}}},
+		{method: "PATCH", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: patchTenant,
+			name: "update-tenant", tag: tenantTag, summary: "Change the operator's settings for a tenant",
+			about: "A JSON merge patch: null sets a field back to the server's own setting. Needs a key that is bound to no tenant.",
+			query: []param{reasonParam}, body: patchBody, takes: wire.TenantTerms{}, gives: map[int]any{200: wire.Tenant{}}},
 	}
+}
+
+// operators refuses keys that are bound to a tenant.
+func operators(c *call) error {
+	if c.key.Tenant != "" {
+		return grapnel.Errorf(codeForbidden, "Tenants are the operator's business; the API key is bound to one tenant.")
+	}
+	return nil
+}
+
+func (a *api) viewTenant(name string) wire.Tenant {
+	is := a.Engine.Terms(name)
+	return viewTerms(name, &is)
+}
+
+func viewTerms(name string, is *grapnel.Terms) wire.Tenant {
+	v := wire.Tenant{Tenant: name, TenantTerms: wire.TenantTerms{PublishRate: is.PublishRate, EventsPerDay: is.EventsPerDay,
+		MaxPending: is.MaxPending}}
+	if !is.UpdatedAt.IsZero() {
+		v.UpdatedAt = &is.UpdatedAt
+	}
+	return v
+}
+
+func namedTenant(c *call) (string, error) {
+	name := c.PathValue("tenant")
+	if err := operators(c); err != nil {
+		return "", err
+	}
+	if !grapnel.BindsTenant(name) {
+		return "", store.ErrNotFound("tenant")
+	}
+	return name, nil
+}
+
+func getTenant(a *api, c *call) (answer, error) {
+	name, err := namedTenant(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return result(a.viewTenant(name), nil)
+}
+
+// patchTenant merges a patch into the settings as they are when they are stored.
+func patchTenant(a *api, c *call) (answer, error) {
+	name, err := namedTenant(c)
+	if err != nil {
+		return answer{}, err
+	}
+	is, err := a.Engine.ChangeTerms(c.Context(), c.scope, name, func(is *grapnel.Terms) (*grapnel.AuditEntry, error) {
+		var f strict.Faults
+		in, err := patched(c, viewTerms(name, is).TenantTerms, &f)
+		if err != nil {
+			return nil, err
+		}
+		limitRate(in.PublishRate)
+		is.PublishRate, is.EventsPerDay, is.MaxPending, is.UpdatedAt = in.PublishRate, in.EventsPerDay, in.MaxPending, c.now
+		return c.entryOf(grapnel.VerbChange, name, "tenant", c.reason()), f.Err()
+	})
+	return shown(is, err, func(is *grapnel.Terms) wire.Tenant { return viewTerms(name, is) })
 }
 
 func listTenants(a *api, c *call) (answer, error) {
 	return pages(c, func(after string, _ int) ([]string, error) {
-		if c.key.Tenant != "" {
-			return nil, grapnel.Errorf(codeForbidden, "The list is of all tenants; the API key is bound to one tenant.")
+		if err := operators(c); err != nil {
+			return nil, err
 		}
 		names := a.Engine.Tenants()
 		at, found := slices.BinarySearchFunc(names, after, strings.Compare)
@@ -30,5 +100,5 @@ func listTenants(a *api, c *call) (answer, error) {
 			at++
 		}
 		return names[at:], nil
-	}, func(name *string) string { return *name }, each(func(name *string) wire.Tenant { return wire.Tenant{Tenant: *name} }))
+	}, func(name *string) string { return *name }, each(func(name *string) wire.Tenant { return a.viewTenant(*name) }))
 }

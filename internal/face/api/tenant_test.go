@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // TestTenants: the list is of those that have anything, page by page, for keys of all tenants.
@@ -38,5 +41,57 @@ func TestTestIsOfTheEndpointsTenant(t *testing.T) {
 	w.must(200, "POST", "/v1/endpoints/"+ep["id"].(string)+"/test", `{}`)
 	if d := w.only(); d.Tenant != "acme" {
 		t.Errorf("it is a delivery of %s", d.Tenant)
+	}
+}
+
+// TestTermsOfATenant: only the operator sets them, each by itself; null and 0 put the server's own
+// setting back, and a tenant that has nothing yet can have terms.
+func TestTermsOfATenant(t *testing.T) {
+	const at = "/v1/tenants/acme"
+	w := newWorld(t)
+	if got := w.must(200, "GET", at, ""); got["publish_rate"] != nil || got["max_pending"] != nil || got["updated_at"] != nil {
+		t.Error(got)
+	}
+	w.must(200, "PATCH", at, `{"publish_rate":{"per_second":2.5},"max_events_per_day":1000}`)
+	got := w.must(200, "PATCH", at, `{"max_pending":7,"max_events_per_day":0}`)
+	rate := got["publish_rate"].(map[string]any)
+	if rate["per_second"] != 2.5 || rate["burst"] != 3.0 || got["max_pending"] != 7.0 || got["max_events_per_day"] != nil || got["updated_at"] == nil {
+		t.Error(got)
+	}
+	w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","tenant":"acme"}`)
+	if list := w.must(200, "GET", "/v1/tenants", "")["data"].([]any); len(list) != 1 || list[0].(map[string]any)["max_pending"] != 7.0 {
+		t.Error(list)
+	}
+	if got := w.must(200, "PATCH", at, `{"publish_rate":null,"max_pending":null}`); got["publish_rate"] != nil || got["max_pending"] != nil {
+		t.Error(got)
+	}
+	for _, wrong := range []string{`{"publish_rate":{"per_second":0}}`, `{"publish_rate":{"burst":3}}`, `{"max_pending":-1}`, `{"tenant":"b"}`} {
+		if r := w.ask(admin, "PATCH", at, wrong); r.StatusCode != 422 {
+			t.Errorf("%s: %d %s", wrong, r.StatusCode, r.body)
+		}
+	}
+	for _, method := range []string{"GET", "PATCH"} {
+		if r := w.ask(acmeAdmin, method, at, `{"max_pending":1}`[:map[string]int{"GET": 0, "PATCH": 17}[method]]); r.StatusCode != 403 {
+			t.Errorf("%s by the tenant's own key: %d %s", method, r.StatusCode, r.body)
+		}
+	}
+	w.must(404, "GET", "/v1/tenants/_operator", "")
+}
+
+// TestALimitOfATenantIsNamed: in the problem and in the header fields of
+// draft-ietf-httpapi-ratelimit-headers-11.
+func TestALimitOfATenantIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.engine.broken = &grapnel.Error{Code: grapnel.CodeRateLimited, Detail: "Too fast (publish_rate).", RetryAfter: 1500 * time.Millisecond,
+		Quota: &grapnel.Quota{Name: "publish_rate", Most: 200, Window: 2 * time.Second, Left: 3}}
+	r := w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`)
+	if got := r.object(t); r.StatusCode != 429 || got["code"] != "rate_limited" || got["detail"] != "Too fast (publish_rate)." {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	for name, want := range map[string]string{"Retry-After": "2", "RateLimit": `"publish_rate";r=3;t=2`,
+		"RateLimit-Policy": `"publish_rate";q=200;qu="events";w=2`} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

@@ -317,6 +317,16 @@ func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant
 	return p, err
 }
 
+func (s *fakeEngine) ChangeTerms(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (grapnel.Terms, error) {
+	is := s.Terms(tenant)
+	audit, err := edit(&is)
+	if err == nil {
+		_, err = s.PutAccess(ctx, scope, grapnel.TermsRecord(tenant, is), store.With{Audit: audit})
+	}
+	return is, err
+}
+
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)
@@ -482,6 +492,13 @@ func (s *fakeEngine) Key(id string) *grapnel.Key {
 		}
 	}
 	return nil
+}
+
+func (s *fakeEngine) Terms(tenant string) grapnel.Terms {
+	if is := s.Access(grapnel.TermsRecord(tenant, grapnel.Terms{}).ID).Terms; is != nil {
+		return *is
+	}
+	return grapnel.Terms{}
 }
 
 func (s *fakeEngine) Access(id string) *grapnel.AccessRecord {

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -172,18 +171,16 @@ func readJSON(w *World, f *pflag.FlagSet, name string) (any, error) {
 
 // readRate reads "100", "100/200" and "none"; null is how a merge patch removes a field.
 func readRate(_ *World, f *pflag.FlagSet, name string) (any, error) {
-	text := f.Lookup(name).Value.String()
-	if text == "none" {
+	rate, err := parseRate(f.Lookup(name).Value.String())
+	if err != nil {
+		return nil, Usagef("--%s: %v", name, err)
+	}
+	if rate == nil {
 		return nil, nil
 	}
-	first, second, both := strings.Cut(text, "/")
-	rate, err := strconv.ParseFloat(first, 64)
-	fields := map[string]any{"per_second": rate}
-	if err == nil && both {
-		fields["burst"], err = strconv.Atoi(second)
-	}
-	if err != nil {
-		return nil, Usagef("--%s: %q is not a rate; use requests per second (100), or with a burst (100/200), or none", name, text)
+	fields := map[string]any{"per_second": rate.PerSecond}
+	if rate.Burst > 0 {
+		fields["burst"] = rate.Burst
 	}
 	return fields, nil
 }

@@ -89,6 +89,12 @@ var (
 		{"note", "note", "text", "changes of the version, for people", "create"},
 	}, owner)
 
+	TenantSettings = []Setting{
+		{"rate", "publish_rate", "rate", "events per second that it may publish, and at once; none: the server's rate", ""},
+		{"max-events-per-day", "max_events_per_day", "int", "events that it may publish on one day (UTC); 0: the server's limit", ""},
+		{"max-pending", "max_pending", "int", "pending deliveries that it may have; 0: the server's limit", ""},
+	}
+
 	KeySettings = []Setting{
 		{"name", "name", "text", "purpose of the key", ""},
 		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -49,6 +52,49 @@ func (s *Size) String() string {
 
 // Type names the kind of value in help texts.
 func (*Size) Type() string { return "size" }
+
+// Rate is a flag for a rate: "100", "100/200" or "none", which is nil.
+type Rate struct{ Into **grapnel.RateLimit }
+
+// Set reads the text form.
+func (r *Rate) Set(text string) error {
+	is, err := parseRate(text)
+	if err == nil && is != nil {
+		if !(is.PerSecond >= grapnel.MinPerSecond && is.PerSecond <= grapnel.MaxPerSecond) || is.Burst > grapnel.MaxPerSecond {
+			return fmt.Errorf("write a rate from %v to %v, and a burst of at most as many", grapnel.MinPerSecond, grapnel.MaxPerSecond)
+		}
+		is.Burst = cmp.Or(is.Burst, int(math.Ceil(is.PerSecond)))
+	}
+	*r.Into = is
+	return err
+}
+
+func (r *Rate) String() string {
+	if r.Into == nil || *r.Into == nil {
+		return "none"
+	}
+	return strconv.FormatFloat((*r.Into).PerSecond, 'f', -1, 64) + "/" + strconv.Itoa((*r.Into).Burst)
+}
+
+// Type names the kind of value in help texts.
+func (*Rate) Type() string { return "RATE[/BURST]|none" }
+
+// parseRate reads a rate; a burst that is not given is 0.
+func parseRate(text string) (*grapnel.RateLimit, error) {
+	if text == "none" {
+		return nil, nil //nolint:nilnil // as it says
+	}
+	first, second, both := strings.Cut(text, "/")
+	rate, err := strconv.ParseFloat(first, 64)
+	is := &grapnel.RateLimit{PerSecond: rate}
+	if err == nil && both {
+		is.Burst, err = strconv.Atoi(second)
+	}
+	if err != nil || both && is.Burst < 1 {
+		return nil, fmt.Errorf("%q is not a rate; use a number per second (100), or with a burst (100/200), or none", text)
+	}
+	return is, nil
+}
 
 // DurationVar adds a flag for a duration, in which days may stand: "30d", "1d12h", "90s".
 func DurationVar(f *pflag.FlagSet, into *time.Duration, name string, otherwise time.Duration, usage string) {

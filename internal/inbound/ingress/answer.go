@@ -16,6 +16,7 @@ import (
 var statuses = map[grapnel.Code]int{
 	grapnel.CodeOverloaded: http.StatusServiceUnavailable, grapnel.CodeUnavailable: http.StatusServiceUnavailable,
 	grapnel.CodeTooCostly: http.StatusServiceUnavailable, grapnel.CodeQuota: http.StatusTooManyRequests,
+	grapnel.CodeRateLimited:  http.StatusTooManyRequests,
 	grapnel.CodeTooManyTypes: http.StatusUnprocessableEntity, grapnel.CodeStorageFull: http.StatusInsufficientStorage,
 }
 
@@ -34,7 +35,7 @@ func refusal(err error) Refusal {
 		return refused
 	}
 	if e, ok := errors.AsType[*grapnel.Error](err); ok && statuses[e.Code] != 0 {
-		refused.Status, refused.Code = statuses[e.Code], e.Code
+		refused.Status, refused.Code, refused.Quota = statuses[e.Code], e.Code, e.Quota
 		if e.Code != grapnel.CodeTooManyTypes { // a repetition would be refused as well
 			refused.RetryAfter = max(e.RetryAfter, time.Second)
 		}

@@ -91,15 +91,15 @@ type Refusal struct {
 	Status     int
 	Code       grapnel.Code
 	Detail     string
-	RetryAfter time.Duration // 0: not said
-	Err        error         // the cause of a 5xx, for the log; never sent to the caller
+	RetryAfter time.Duration  // 0: not said
+	Err        error          // the cause of a 5xx, for the log; never sent to the caller
+	Quota      *grapnel.Quota // the tenant's limit that refused; nil: another reason
 }
 
 // Codes that the rest of Grapnel has no use for.
 const (
-	CodeUnverified  grapnel.Code = "unverified"        // 401
-	CodeSlow        grapnel.Code = "request_timeout"   // 408
-	CodeRateLimited grapnel.Code = "rate_limited"      // 429
-	CodeLoop        grapnel.Code = "loop"              // 422
-	CodeHeaders     grapnel.Code = "headers_too_large" // 431
+	CodeUnverified grapnel.Code = "unverified"        // 401
+	CodeSlow       grapnel.Code = "request_timeout"   // 408
+	CodeLoop       grapnel.Code = "loop"              // 422
+	CodeHeaders    grapnel.Code = "headers_too_large" // 431
 )

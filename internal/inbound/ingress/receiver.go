@@ -114,7 +114,7 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 	// Only a verified request counts toward the provider's rate: otherwise an attacker could use it
 	// up.
 	if wait, ok := s.limit.take(in.now); !ok {
-		recv.refuse(w, r, s, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+		recv.refuse(w, r, s, limited, Refusal{Status: http.StatusTooManyRequests, Code: grapnel.CodeRateLimited,
 			Detail: "The source gets more requests than it may.", RetryAfter: wait})
 		return
 	}
@@ -236,7 +236,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 // answered.
 func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
 	if wait, ok := allowed.take(in.now, &aside); !ok {
-		recv.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+		recv.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: grapnel.CodeRateLimited,
 			Detail: "Too many requests of the source are stored already as " + string(aside.Why) + ".", RetryAfter: wait})
 		return false
 	}

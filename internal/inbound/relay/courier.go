@@ -67,7 +67,12 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 			}
 			continue
 		}
-		if err := c.publish(ctx, p.rows); err != nil {
+		err = c.publish(ctx, p.rows)
+		if n := permitted(err); 0 < n && n < len(p.rows) {
+			p.rows, p.full = p.rows[:n], true
+			err = c.publish(ctx, p.rows)
+		}
+		if err != nil {
 			if err := b.leave(ctx); err != nil {
 				return err
 			}
@@ -89,6 +94,15 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 			backoff.Wait(ctx.Done(), c.runner.o.Bounds.Nap)
 		}
 	}
+}
+
+// permitted is the number of events that the tenant may still publish; 0: it is not known. A page
+// with more would be refused forever.
+func permitted(err error) int {
+	if e, is := errors.AsType[*grapnel.Error](err); is && e.Quota != nil {
+		return int(e.Quota.Left)
+	}
+	return 0
 }
 
 // idle waits for an event.

@@ -474,6 +474,30 @@ func (s *sink) overload(publishes int64) {
 	}
 }
 
+// TestAPageBeyondTheTenantsQuotaIsRelayedInParts: a page with more events than the tenant may still
+// publish on a day is not refused as a whole, day after day.
+func TestAPageBeyondTheTenantsQuotaIsRelayedInParts(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	var may atomic.Int64
+	may.Store(2)
+	s.injure = func(events []store.Incoming) (before, after error) {
+		if n := may.Load(); int64(len(events)) > n {
+			return &grapnel.Error{Code: grapnel.CodeQuota, Detail: "too much", RetryAfter: time.Millisecond, Quota: &grapnel.Quota{Left: n}}, nil
+		}
+		may.Add(-int64(len(events)))
+		return nil, nil
+	}
+	do(t, p, event("k", `1`), event("k", `2`), event("k", `3`), event("k", `4`), event("k", `5`))
+	r, _ := relaying(t, Options{Engine: s, Store: s.Store})
+	until(t, "the rest is held", func() bool { st, _ := r.Status("src_1"); return st.State == Held && len(s.events()) == 2 })
+	may.Store(3)
+	until(t, "it is relayed", func() bool { return left(t, p) == 0 })
+	if n := len(s.events()); n != 5 {
+		t.Errorf("%d events", n)
+	}
+}
+
 // TestRefusalsCountOnce: while the server refuses a page, a row of it that is set aside counts
 // once, however often the page is tried.
 func TestRefusalsCountOnce(t *testing.T) {

@@ -99,6 +99,9 @@ func (c *Snapshot) Access(id string) *grapnel.AccessRecord {
 // Access is the access record with an id; one without content if there is none.
 func (b *Book) Access(id string) *grapnel.AccessRecord { return b.Snapshot().Access(id) }
 
+// Terms are the operator's settings for a tenant.
+func (b *Book) Terms(tenant string) grapnel.Terms { return b.Snapshot().Terms(tenant) }
+
 // Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
 func (b *Book) Endings(tenant string) []grapnel.AccessRecord {
 	return those(b.Snapshot().access, func(r *grapnel.AccessRecord) bool { return r.Ended != nil && r.Tenant == tenant })

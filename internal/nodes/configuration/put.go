@@ -104,6 +104,16 @@ func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant strin
 	return r.Looks(), err
 }
 
+// ChangeTerms replaces the operator's settings for a tenant by what edit makes of them, and returns
+// them; see kind.edit.
+func (b *Book) ChangeTerms(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (grapnel.Terms, error) {
+	r, err := accessKind.edit(ctx, b, scope, func() (grapnel.AccessRecord, error) {
+		return grapnel.TermsRecord(tenant, b.Terms(tenant)), nil
+	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Terms) })
+	return *r.Terms, err
+}
+
 // DeleteAccess deletes an access record.
 func (b *Book) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := accessKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {

@@ -39,7 +39,9 @@ func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
 	n := *c
 	n.Version, n.Newest = d.Version, d.Newest
 	n.sources, n.policies = d.Sources.Merge(c.sources, sourceID), d.Policies.Merge(c.policies, policyID)
-	n.access = d.Access.Merge(c.access, accessID)
+	if access := d.Access; len(access.Written)+len(access.Removed) > 0 {
+		n.setAccess(access.Merge(c.access, accessID))
+	}
 	if keys := d.Keys; len(keys.Written)+len(keys.Removed) > 0 {
 		n.setKeys(keys.Merge(c.keys, keyID))
 	}
@@ -204,6 +206,23 @@ func (c *Snapshot) setKeys(keys []grapnel.Key) {
 	for i := range keys {
 		c.byHash[keys[i].Hash] = i
 	}
+}
+
+func (c *Snapshot) setAccess(access []grapnel.AccessRecord) {
+	c.access, c.terms = access, map[string]*grapnel.Terms{}
+	for i := range access {
+		if is := access[i].Terms; is != nil {
+			c.terms[access[i].Tenant] = is
+		}
+	}
+}
+
+// Terms are the operator's settings for a tenant; none of them is set if there are none.
+func (c *Snapshot) Terms(tenant string) grapnel.Terms {
+	if is := c.terms[tenant]; is != nil {
+		return *is
+	}
+	return grapnel.Terms{}
 }
 
 func target(ep *grapnel.Endpoint) store.Target {

@@ -54,6 +54,7 @@ type Snapshot struct {
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	access    []grapnel.AccessRecord
+	terms     map[string]*grapnel.Terms // by tenant, from access
 	routes    *routes
 	queues    int // endpoints that are queues
 }

@@ -19,7 +19,7 @@ import (
 // Three loads are measured: the duration of commits, the publishes in flight and the free space of
 // the disk. Each has one limit, and each kind of work a patience: the share of the limits that may
 // be in use before that work is refused. So replays are refused first and single events last. The
-// fourth limit, pending deliveries of a tenant, is in pending.go.
+// limits of a tenant are in pending.go and rates.go.
 
 // work is a kind of request that makes the store grow.
 type work string
@@ -53,6 +53,8 @@ const (
 	crowded     cause = "in_flight" // too many publishes are in flight
 	scarceRoom  cause = "disk"      // the disk is nearly full
 	overQuota   cause = "quota"     // the tenant has too many pending deliveries
+	overRate    cause = "rate"      // the tenant publishes faster than it may
+	overDay     cause = "day"       // the tenant has published too much today
 )
 
 // DiskSpace is the free and the total space of a disk, in bytes.

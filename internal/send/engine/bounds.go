@@ -38,6 +38,7 @@ type Bounds struct {
 	SchemaWork    int64 `bound:"20000000" tiny:"20000000"`
 	SchemaBytes   int64 `bound:"64MiB" tiny:"64KiB"` // compiled schemas in memory
 	FilterTenants int   `bound:"1024"`               // tenants remembered after their filters stopped running
+	RateTenants   int   `bound:"1024"`               // the same of those with a rate of publishing
 }
 
 // DuplicateBounds are the bounds of the notes about repeated publishes.

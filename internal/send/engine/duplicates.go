@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -56,14 +55,6 @@ func (d *duplicates) add(ev *grapnel.Event, of string) {
 	}
 	is.Times++
 	is.Last, is.Source = ev.AcceptedAt, ev.Source
-}
-
-// run writes the notes, until the engine stops; then the rest.
-func (d *duplicates) run() {
-	for backoff.Wait(d.over, d.bounds.Every) {
-		d.write()
-	}
-	d.write()
 }
 
 // write writes one document for each tenant. Duplicates are noted again if another node wrote at

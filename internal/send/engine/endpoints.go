@@ -20,7 +20,7 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 			Write: func(now *configuration.Snapshot) (store.Put, error) {
 				before = now.At(ep.ID)
 				if before == nil {
-					if err := now.RoomFor(ep.Tenant, int(e.most.Load())); err != nil {
+					if err := now.RoomFor(ep.Tenant, e.rates.limits.Load().MaxEndpoints); err != nil {
 						return store.Put{}, err
 					}
 				}

@@ -60,10 +60,8 @@ type Options struct {
 	Silent bool
 
 	// Limits beyond which new work is refused: see admission.go.
-	MaxPending   int64                     // pending deliveries of one tenant; 0: no limit
-	MaxEndpoints int                       // of one tenant, queues among them; 0: no limit
-	MaxTypes     int                       // of one tenant's events, each counted for each source; 0: no limit
-	Disk         func() (DiskSpace, error) // space where the store is; nil: not measured
+	Limits
+	Disk func() (DiskSpace, error) // space where the store is; nil: not measured
 	// from 0 up to 1, safe for concurrent use; spreads the retries of refused callers. math/rand's
 	Random func() float64
 }
@@ -82,7 +80,6 @@ type Engine struct {
 	log      *slog.Logger
 	bounds   Bounds
 	drain    time.Duration // for attempts in flight once Run is told to stop
-	most     atomic.Int64  // endpoints of one tenant; 0: no limit
 	replayed func(endpoint string)
 	seen     func(queue string) []grapnel.Consumer
 

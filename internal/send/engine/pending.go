@@ -26,8 +26,9 @@ type pending struct {
 	counting sync.Mutex
 	next     time.Time // when a refusal may cause a count again
 
+	most func(tenant string) int64 // limit of a tenant; 0: none
+
 	mu      sync.Mutex
-	most    int64 // of one tenant; 0: no limit
 	total   int64
 	waiting map[string]int64 // by tenant
 	// in flight to the store, so that two callers do not both get the last one
@@ -37,15 +38,8 @@ type pending struct {
 	doubtful bool
 }
 
-func newPending(most int64) *pending {
+func newPending(most func(tenant string) int64) *pending {
 	return &pending{most: most, waiting: map[string]int64{}, expected: map[string]int64{}}
-}
-
-// limit replaces the limit.
-func (p *pending) limit(most int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.most = most
 }
 
 // share is a number of deliveries of one tenant.
@@ -120,8 +114,8 @@ func (p *pending) try(expected []share) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range expected {
-		if now := p.waiting[s.tenant] + p.expected[s.tenant]; p.most > 0 && now+s.n > p.most {
-			return fmt.Errorf("tenant %s has %d pending deliveries and this would create %d more; the limit is %d", s.tenant, now, s.n, p.most)
+		if now, most := p.waiting[s.tenant]+p.expected[s.tenant], p.most(s.tenant); most > 0 && now+s.n > most {
+			return fmt.Errorf("tenant %s has %d pending deliveries and this would create %d more; the limit is %d", s.tenant, now, s.n, most)
 		}
 	}
 	p.announce(expected)

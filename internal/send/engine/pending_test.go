@@ -26,7 +26,7 @@ func (b *bench) exact(when string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	want := newPending(0)
+	want := newPending(nil)
 	want.set(counted)
 	p := b.engine.pending
 	p.mu.Lock()
@@ -244,7 +244,7 @@ func TestTheCountFollows(t *testing.T) {
 
 // TestRecountWhileBusy: a count that was made while others wrote is taken, and made again.
 func TestRecountWhileBusy(t *testing.T) {
-	p := newPending(0)
+	p := newPending(nil)
 	p.begin(share{"t", 3})
 	p.end([]share{{"t", 3}}, nil, errors.New("lost"))
 	counting := func(n int64, meanwhile func()) func() ([]share, error) {

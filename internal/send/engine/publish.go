@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/match"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/nodes/configuration"
@@ -25,6 +26,7 @@ type publisher struct {
 	admission *admission
 	pending   *pending
 	pacing    *pacing
+	rates     *rates
 	filters   *filterWork
 	types     *typeLimit
 	schemas   *catalogue.Cache
@@ -41,12 +43,18 @@ type publisher struct {
 // Publish matches events against the endpoints of their tenants and commits them with their
 // deliveries. When it returns without error all of it is durable. Events carry their id and
 // acceptance time; Publish fills in Targets. If the store is overloaded, or a tenant has too many
-// pending deliveries, nothing is written and the error says when to retry.
-func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+// pending deliveries or publishes too much, nothing is written and the error says when to retry.
+func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (done store.Accepted, err error) {
 	kind := single
 	if len(events) > 1 {
 		kind = batch
 	}
+	taken, err := p.rates.take(ctx, events)
+	if err != nil {
+		p.metrics.limited(kind, err)
+		return store.Accepted{}, err
+	}
+	defer func() { p.rates.end(taken, events, done, err) }()
 	p.pacing.wait(ctx, events[0].Event.Tenant)
 	if err := p.admission.enter(kind); err != nil {
 		p.types.tried(events, nil)
@@ -225,5 +233,16 @@ func (p *publisher) Hinted(heads []store.Head, queues []string) {
 	p.wakeQueues(queues)
 	if len(heads) > 0 {
 		p.inputs.send(core.Arrived{Heads: heads})
+	}
+}
+
+// notes writes what publishes have noted, until the engine stops; then the rest.
+func (p *publisher) notes() {
+	for more := true; more; {
+		more = backoff.Wait(p.repeated.over, p.bounds.Duplicates.Every)
+		p.repeated.write()
+		ctx, cancel := context.WithTimeout(context.Background(), p.bounds.Duplicates.Every)
+		p.rates.write(ctx)
+		cancel()
 	}
 }

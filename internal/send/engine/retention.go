@@ -45,6 +45,7 @@ var documentsKept = []struct {
 	{"issue", 90 * 24 * time.Hour},
 	{store.DuplicatesKind, 90 * 24 * time.Hour},
 	{"sli", 40 * 24 * time.Hour},
+	{usageKind, 3 * 24 * time.Hour},
 }
 
 // longest is the longest retention of any delivery. A replay is retained as long, so that its

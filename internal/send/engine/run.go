@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/allowance"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/nodes/configuration"
 	"github.com/grapnelhq/grapnel/internal/nodes/ownership"
@@ -33,13 +34,16 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, seen: o.Consumers,
-		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised, o.Silent),
+		core: core.New(o.Core), inputs: newInputs(), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
 	e.shards = ownership.New(o.Cluster, e.env())
 	e.settler = &settler{store: o.Store, shards: e.shards, inputs: e.inputs, step: e.step}
-	e.publisher = &publisher{store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
+	limited := &rates{store: o.Store, clock: o.Now, log: o.Log, days: map[string]*dayCount{}, debts: allowance.New(0, e.bounds.RateTenants),
+		terms: func(tenant string) grapnel.Terms { return e.Terms(tenant) }}
+	e.pending = newPending(limited.pending)
+	e.publisher = &publisher{rates: limited, store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
 		repeated: &duplicates{store: o.Store, log: o.Log, bounds: e.bounds.Duplicates, over: e.inputs.over,
 			noted: map[string]map[string]*grapnel.Duplicate{}},
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
@@ -84,7 +88,7 @@ func (e *Engine) makeParts(o Options) {
 	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: new(atomic.Pointer[Retention]), bounds: b, over: e.inputs.over,
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
 		count: count, pending: e.pending, changes: e.changes, admission: e.admission, metrics: e.metrics}
-	e.SetLimits(o.MaxPending, o.MaxEndpoints, o.MaxTypes, o.Keep)
+	e.SetLimits(o.Limits, o.Keep)
 	tally := issue.NewTally(e.bounds.Issues)
 	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally, silent: o.Silent}
 	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
@@ -99,10 +103,9 @@ func (e *Engine) makeParts(o Options) {
 
 // SetLimits replaces the limits of each tenant, and the retention from the next round of purging
 // on. Types that a tenant has published stay known under a lower limit.
-func (e *Engine) SetLimits(pending int64, endpoints, types int, keep Retention) {
-	e.pending.limit(pending)
-	e.most.Store(int64(endpoints))
-	e.publisher.types.most.Store(int64(types))
+func (e *Engine) SetLimits(to Limits, keep Retention) {
+	e.rates.limits.Store(&to)
+	e.publisher.types.most.Store(int64(to.MaxTypes))
 	e.keeper.keep.Store(&keep)
 }
 
@@ -138,7 +141,7 @@ func (e *Engine) Run(ctx context.Context) {
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
 	helpers.Go(e.rest)
-	helpers.Go(e.repeated.run)
+	helpers.Go(e.publisher.notes)
 	for range e.bounds.Recorder.Workers {
 		helpers.Go(e.chores.run)
 	}

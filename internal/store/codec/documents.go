@@ -58,6 +58,16 @@ type secretDocument struct {
 	ExpiresAt time.Time
 }
 
+type accessDocument struct {
+	grapnel.AccessRecord
+	Terms *termsDocument `json:",omitzero"`
+}
+
+type termsDocument struct {
+	grapnel.Terms
+	Proxy secretDocument // instead of the one that hides its text
+}
+
 type keyDocument struct {
 	grapnel.Key
 	Hash []byte // instead of the array, which would be a list of numbers
@@ -201,12 +211,22 @@ func DecodeKey(_ int64, body []byte) (grapnel.Key, error) {
 
 // EncodeAccess writes one, with its times to the nanosecond.
 func EncodeAccess(r grapnel.AccessRecord) ([]byte, error) {
-	return encodeDocument(r, "access record", DecodeAccess)
+	doc := accessDocument{AccessRecord: r}
+	if doc.AccessRecord.Terms = nil; r.Terms != nil {
+		doc.Terms = &termsDocument{*r.Terms, showSecret(r.Terms.Proxy)}
+	}
+	return encodeDocument(doc, "access record", DecodeAccess)
 }
 
 // DecodeAccess reads one, which has no revision.
 func DecodeAccess(_ int64, body []byte) (grapnel.AccessRecord, error) {
-	return decodeDocument[grapnel.AccessRecord]("access record", body)
+	doc, err := decodeDocument[accessDocument]("access record", body)
+	r := doc.AccessRecord
+	if doc.Terms != nil {
+		r.Terms = &doc.Terms.Terms
+		r.Terms.Proxy = grapnel.Secret(doc.Terms.Proxy)
+	}
+	return r, err
 }
 
 // EncodeReplay encodes a replay's settings and status. The counts are stored in columns of their

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 68b4908bfdc8c9437af3e2524e11d42ffacdbb0c8f45d8101a52dff554b21891."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is ad5c0a7c2492461d0e5be9865a797f05a82ae673d88bf26fe13f2f0f1f58de9f."""
 
 from __future__ import annotations
 
@@ -3437,8 +3437,31 @@ class TLSPatch(TypedDict):
 
 
 class Tenant(TypedDict):
+    max_events_per_day: int | None
+    "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
+    max_pending: int | None
+    "pending deliveries that it may have; none or 0: --max-pending"
+    publish_rate: TenantPublishRate | None
+    "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
     tenant: str
     "its name"
+    updated_at: str | None
+    "when its settings last changed; null: all of them are the server's"
+
+
+class TenantPublishRate(TypedDict):
+    burst: int
+    "one second's worth if not given"
+    per_second: float
+
+
+class TenantTermsPatch(TypedDict):
+    max_events_per_day: NotRequired[int | None]
+    "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
+    max_pending: NotRequired[int | None]
+    "pending deliveries that it may have; none or 0: --max-pending"
+    publish_rate: NotRequired[RateLimitPatch | None]
+    "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
 
 
 class Totals(TypedDict):
@@ -3541,6 +3564,11 @@ class UpdateQueueQuery(TypedDict):
 
 
 class UpdateSourceQuery(TypedDict):
+    reason: NotRequired[str]
+    "reason for the audit; at most 500 characters"
+
+
+class UpdateTenantQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 

@@ -1,0 +1,20 @@
+package grapnel
+
+import "time"
+
+// Terms are the operator's settings for one tenant, in the place of those of the server.
+type Terms struct {
+	PublishRate  *RateLimit `json:",omitempty"` // events that it may publish; nil: the server's rate
+	EventsPerDay int64      `json:",omitzero"`  // events that it may publish on one day (UTC); 0: the server's limit
+	MaxPending   int64      `json:",omitzero"`  // pending deliveries; 0: the server's limit
+	Proxy        Secret     // URL of the forward proxy of endpoints without an own one; empty: none
+	UpdatedAt    time.Time
+}
+
+// Quota is the limit that refused a request.
+type Quota struct {
+	Name   string        // of the setting: "publish_rate"
+	Most   int64         // events within the window
+	Window time.Duration //
+	Left   int64         // events that it still lets through
+}
