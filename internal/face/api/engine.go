@@ -21,6 +21,8 @@ import (
 type Uses interface {
 	Saw(key string, now time.Time)
 	Last(key string) time.Time // zero: none is known
+	// Read learns what other nodes know, unless it did so lately.
+	Read(ctx context.Context) error
 }
 
 // Engine is what the API needs of the engine: the way in, the operator's hand, and the

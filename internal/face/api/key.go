@@ -100,7 +100,16 @@ func createKey(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
+// readUses learns what other nodes know of the use of keys. If that fails, this node's own knowledge
+// is shown.
+func (a *api) readUses(c *call) {
+	if a.Used != nil {
+		_ = a.Used.Read(c.Context())
+	}
+}
+
 func listKeys(a *api, c *call) (answer, error) {
+	a.readUses(c)
 	of := func(k *grapnel.Key) (id, tenant string) { return k.ID, k.Tenant }
 	return listed(c, a.Engine.Keys(c.scope), of, each(a.viewUsed))
 }
@@ -116,6 +125,7 @@ func namedKey(a *api, c *call) (grapnel.Key, error) {
 }
 
 func getKey(a *api, c *call) (answer, error) {
+	a.readUses(c)
 	k, err := namedKey(a, c)
 	return shown(k, err, a.viewUsed)
 }

@@ -1,8 +1,8 @@
 // Package lastuse remembers when each API key was last used, to the minute.
 //
-// Uses are noted in memory. Once a minute a Keeper stores the last use of each key that was used
-// since, all of them in one commit, and reads those that other nodes have stored. So a key costs a
-// node at most one write a minute, and a request costs none.
+// Uses are noted in memory. Once a minute a Keeper reads and stores the last use of each key that was
+// used since, all of them in one commit. So a key costs a node at most one read and one write a
+// minute, and a request costs none. What other nodes have stored is read when people look at keys.
 //
 // It does not promise to know the last minute before a kill.
 package lastuse
@@ -10,9 +10,11 @@ package lastuse
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -27,6 +29,7 @@ type Bounds struct {
 
 // Store has the documents; store.Documents is one.
 type Store interface {
+	Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error)
 	DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error)
 	PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error)
 }
@@ -48,6 +51,7 @@ type Keeper struct {
 	mu   sync.Mutex
 	last map[string]time.Time // by key, of this node and, as of the last read, of others
 	new  map[string]bool      // used here since the last write
+	read time.Time            // when all documents were read
 }
 
 // kind is that of the documents: one for each key, whose At is its last use.
@@ -75,10 +79,10 @@ func (k *Keeper) Last(key string) time.Time {
 	return k.last[key]
 }
 
-// Run reads and writes until ctx ends, and once more then.
+// Run writes until ctx ends, and once more then. It reads the documents once.
 func (k *Keeper) Run(ctx context.Context) {
 	for failures, more := 0, true; more; {
-		if err := k.Flush(context.WithoutCancel(ctx)); err == nil {
+		if err := k.round(context.WithoutCancel(ctx)); err == nil {
 			failures = 0
 		} else if failures++; backoff.Tells(failures) {
 			k.o.Log.Warn("storing the last uses of API keys failed; retrying", "failures", failures, "err", err)
@@ -89,63 +93,125 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Flush reads the stored uses, and stores those of this node that are later.
-func (k *Keeper) Flush(ctx context.Context) error {
+func (k *Keeper) round(ctx context.Context) error {
+	k.mu.Lock()
+	known := !k.read.IsZero()
+	k.mu.Unlock()
+	if !known {
+		if err := k.Read(ctx); err != nil {
+			return err
+		}
+	}
+	return k.Flush(ctx)
+}
+
+// Read learns what other nodes have stored, unless it did so lately.
+func (k *Keeper) Read(ctx context.Context) error {
+	now := k.o.Now()
+	k.mu.Lock()
+	fresh := !k.read.IsZero() && now.Sub(k.read) < k.bounds.Every
+	k.mu.Unlock()
+	if fresh {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, k.bounds.Write)
 	defer cancel()
-	stored := map[string]store.Document{}
 	for after := ""; ; {
 		page, err := k.o.Store.DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: kind, After: after, Limit: k.bounds.Page})
 		if err != nil {
 			return err
 		}
-		for _, d := range page {
-			stored[d.ID], after = d, d.ID
-		}
+		k.learn(page)
 		if len(page) < k.bounds.Page {
 			break
 		}
+		after = page[len(page)-1].ID
 	}
-	writes, used := k.due(stored)
-	for len(writes) > 0 {
-		n := min(len(writes), k.bounds.Page)
-		if _, err := k.o.Store.PutDocuments(ctx, store.Everyone(), writes[:n], store.With{}); err != nil {
-			k.again(used) // another node may have written at the same moment
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = now
+	return nil
+}
+
+func (k *Keeper) learn(page []store.Document) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range page {
+		if d.At.After(k.last[d.ID]) {
+			k.last[d.ID] = d.At
+		}
+	}
+}
+
+// Flush stores the last uses since the last call, and deletes the documents of keys that do not
+// exist any more. It reads only these.
+func (k *Keeper) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.bounds.Write)
+	defer cancel()
+	due := k.due()
+	for some := range slices.Chunk(due, k.bounds.Page) {
+		if err := k.write(ctx, some); err != nil {
+			k.again(due) // another node may have written at the same moment
 			return err
 		}
-		writes = writes[n:]
 	}
 	return nil
 }
 
-// due takes over later uses, and returns the writes that are to be made and the keys used here.
-func (k *Keeper) due(stored map[string]store.Document) (writes []store.DocumentWrite, used map[string]bool) {
+// due are the keys that were used since the last call, and known ones that do not exist any more.
+func (k *Keeper) due() (ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	used, k.new = k.new, map[string]bool{}
-	for id, d := range stored {
-		if !k.o.Exists(id) {
-			writes = append(writes, store.DocumentWrite{Document: d, Delete: true})
-			delete(k.last, id)
-			delete(used, id)
-		} else if d.At.After(k.last[id]) {
-			k.last[id] = d.At
+	for id := range k.last {
+		if k.new[id] || !k.o.Exists(id) {
+			ids = append(ids, id)
 		}
 	}
-	for id := range used {
-		if d := stored[id]; k.o.Exists(id) && k.last[id].After(d.At) {
-			writes = append(writes, store.DocumentWrite{Document: store.Document{Kind: kind, ID: id, Revision: d.Revision, At: k.last[id],
-				Body: []byte("{}")}})
-		}
-	}
-	return writes, used
+	clear(k.new)
+	return ids
 }
 
-// again notes uses that could not be stored.
-func (k *Keeper) again(used map[string]bool) {
+func (k *Keeper) again(ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id := range used {
+	for _, id := range ids {
 		k.new[id] = true
 	}
+}
+
+func (k *Keeper) write(ctx context.Context, ids []string) error {
+	var writes []store.DocumentWrite
+	for _, id := range ids {
+		d, err := k.o.Store.Document(ctx, store.Everyone(), "", kind, id)
+		if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+			d, err = store.Document{Kind: kind, ID: id}, nil
+		}
+		if err != nil {
+			return err
+		}
+		switch at := k.Last(id); {
+		case !k.o.Exists(id):
+			if d.Revision > 0 {
+				writes = append(writes, store.DocumentWrite{Document: d, Delete: true})
+			}
+		case at.After(d.At):
+			d.At, d.Body = at, []byte("{}")
+			writes = append(writes, store.DocumentWrite{Document: d})
+		default:
+			k.learn([]store.Document{d})
+		}
+	}
+	if len(writes) > 0 {
+		if _, err := k.o.Store.PutDocuments(ctx, store.Everyone(), writes, store.With{}); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range ids {
+		if !k.o.Exists(id) {
+			delete(k.last, id)
+		}
+	}
+	return nil
 }

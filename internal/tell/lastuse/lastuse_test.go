@@ -3,6 +3,7 @@ package lastuse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -14,8 +15,18 @@ import (
 // counting counts the writes of a store, and can refuse them.
 type counting struct {
 	Store
-	writes int
-	down   bool
+	writes, reads, lists int
+	down                 bool
+}
+
+func (c *counting) Document(ctx context.Context, s store.Scope, tenant, kind, id string) (store.Document, error) {
+	c.reads++
+	return c.Store.Document(ctx, s, tenant, kind, id)
+}
+
+func (c *counting) DocumentList(ctx context.Context, s store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+	c.lists++
+	return c.Store.DocumentList(ctx, s, q)
 }
 
 func (c *counting) PutDocuments(ctx context.Context, s store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
@@ -57,13 +68,43 @@ func TestOneWriteForEachKeyAndMinute(t *testing.T) {
 	db.down = false
 	flush(b, 1)
 	flush(a, 0)
-	if c := node(); c.Flush(t.Context()) != nil || c.Last("key_1") != at.Add(time.Minute) || a.Last("key_1") != c.Last("key_1") ||
-		c.Last("key_2") != at {
-		t.Error(a.Last("key_1"), c.Last("key_1"), c.Last("key_2"))
+	c := node()
+	for _, k := range []*Keeper{a, c} {
+		if k.Read(t.Context()) != nil || k.Last("key_1") != at.Add(time.Minute) || k.Last("key_2") != at {
+			t.Error(k.Last("key_1"), k.Last("key_2"))
+		}
 	}
 	exists = false
-	flush(a, 2)
-	if !a.Last("key_1").IsZero() {
+	flush(c, 2)
+	if !c.Last("key_1").IsZero() {
 		t.Error("a deleted key was used")
+	}
+}
+
+// TestAWriteReadsOnlyUsedKeys: however many keys there are. All documents are read at the start, and
+// when people look at keys, at most once a minute.
+func TestAWriteReadsOnlyUsedKeys(t *testing.T) {
+	db := &counting{Store: memory.New()}
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	k := New(Options{Store: db, Exists: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return at }})
+	for i := range 1000 {
+		k.Saw(fmt.Sprint("key_", i), at)
+	}
+	if err := k.round(t.Context()); err != nil || db.writes != 1000 || db.lists != 1 {
+		t.Fatal(err, db.writes, db.lists)
+	}
+	for range 10 {
+		at = at.Add(time.Minute)
+		db.reads, db.lists = 0, 0
+		k.Saw("key_7", at)
+		if err := k.round(t.Context()); err != nil || db.reads != 1 || db.lists != 0 {
+			t.Error(err, db.reads, db.lists)
+		}
+	}
+	for range 10 {
+		if err := k.Read(t.Context()); err != nil || db.lists != 4 { // pages of 256
+			t.Error(err, db.lists)
+		}
 	}
 }
