@@ -37,6 +37,7 @@ type Endpoint struct {
 	Due              time.Time // of the earliest due delivery; zero: none is due, or it was not looked at
 	Leased           int64     // messages that consumers lease
 	CertificateUntil time.Time // end of validity of its certificate; zero: unknown
+	ClientCertUntil  time.Time // end of the client certificate of its settings; zero: it has none
 	Tries            int       // the most failed attempts of a pending delivery; 0: unknown
 }
 
@@ -219,6 +220,14 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 				"."))
 		}
 		return all
+	}
+	if until := e.ClientCertUntil; !until.IsZero() {
+		left, at := until.Sub(now), until.Format(time.DateTime+" UTC")
+		text := "Its client certificate is valid until " + at + ": for " + say.Spoken(left) + ". Give it another one."
+		if left <= 0 {
+			text = "Its client certificate ended at " + at + "."
+		}
+		add(ClientCert, left.Hours()/24, "%s", text)
 	}
 	because := ""
 	if h.Reason != "" {

@@ -28,7 +28,7 @@ func TestEveryRuleCanFire(t *testing.T) {
 		{Endpoint: disabled}, {Endpoint: byHand},
 		{Endpoint: queue, Due: ago(time.Hour)},
 		{Endpoint: ep("slow"), Health: grapnel.Health{State: grapnel.HealthHealthy}, Due: ago(2 * time.Minute), Tries: 3,
-			CertificateUntil: begin.Add(5 * 24 * time.Hour)},
+			CertificateUntil: begin.Add(5 * 24 * time.Hour), ClientCertUntil: begin.Add(13 * 24 * time.Hour)},
 	},
 		Backlogs: []Backlog{{"t", 9000, 1000}, {"", 9000, 1000}},
 		Hours: []Hours{{"t", Hour{30, 60, 10}, Baseline{Failed: 1, Success: 0.99, Firsts: 1000}, []Group{{ep("slow"),

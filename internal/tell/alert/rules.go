@@ -64,6 +64,7 @@ const (
 	AdminKey         = "admin_key_created"
 	BackupFails      = "backup_fails"
 	KeyExpires       = "key_expires"
+	ClientCert       = "client_certificate_expires"
 )
 
 // slack is the part of a threshold by which a value has to be better before an alert is resolved.
@@ -129,6 +130,9 @@ var rules = []Rule{
 		Operator: true, Severity: grapnel.SeverityWarning, Unit: Yes, Threshold: 1, Once: true},
 	{Name: KeyExpires, Title: "the API key ends", About: "Days until the API key ends and requests with it are refused.",
 		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Days, Threshold: 14, Below: true},
+	{Name: ClientCert, Title: "the client certificate ends",
+		About:   "Days until the client certificate ends that the endpoint's settings have: its receiver refuses connections from then on.",
+		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Days, Threshold: 14, Below: true},
 }
 
 // Rules lists all rules, in the order in which people see them.

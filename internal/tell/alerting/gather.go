@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
@@ -124,7 +125,8 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		if until.IsZero() && strings.HasPrefix(eps[i].URL, "https:") && eps[i].Status != grapnel.EndpointDisabled {
 			f.Unread[alert.UnreadIn(alert.Certificate, eps[i].ID)] = true
 		}
-		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until}
+		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until,
+			ClientCertUntil: egress.ClientCertUntil(eps[i].TLS)}
 		at[eps[i].ID] = &f.Endpoints[i]
 		if f.Endpoints[i].Forgotten() {
 			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen} {

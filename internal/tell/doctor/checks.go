@@ -24,7 +24,7 @@ var Checks = []Check{
 	{"names", "that the names of endpoints and URLs have addresses", checkNames},
 	{"egress", "connections to the URLs given with `--url`", checkEgress},
 	{"endpoints", "that endpoints' addresses are allowed", checkEndpoints},
-	{"certificates", "endpoints' certificates: valid, and not ending soon", checkCertificates},
+	{"certificates", "endpoints' certificates and client certificates: valid, and not ending soon", checkCertificates},
 	{"own_certificate", "certificate at `--public-url`, and the server's certificate files", checkOwn},
 	{"keys", "API keys that end soon", checkKeys},
 	{"postgres", "that PostgreSQL can be reached, is 14 or later, writable and in UTF-8", checkPostgres},

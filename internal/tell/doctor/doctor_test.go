@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -38,6 +39,7 @@ type world struct {
 	runs     bool             // a Grapnel answers
 	date     string           // of the receiver; empty: the right one
 	keys     string           // what the API lists
+	certEnds string           // JSON of the end of the endpoint's client certificate; empty: it has none
 	version  string
 }
 
@@ -120,7 +122,8 @@ func healthy(t *testing.T) *world {
 		case r.URL.Path == "/v1/keys":
 			_, _ = io.WriteString(rw, w.keys)
 		default:
-			_, _ = fmt.Fprintf(rw, `{"data":[{"id":"ep_1","status":"enabled","url":%q}]}`, w.receiver.URL+"/secret/path")
+			_, _ = fmt.Fprintf(rw, `{"data":[{"id":"ep_1","status":"enabled","url":%q,"client_cert_ends":%s}]}`, w.receiver.URL+"/secret/path",
+				cmp.Or(w.certEnds, "null"))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -245,6 +248,9 @@ func TestEachFaultIsFound(t *testing.T) {
 			path := filepath.Join(w.t.TempDir(), "key.pem")
 			w.do(os.WriteFile(path, []byte("-----BEGIN PRIVATE KEY-----"), 0o644)) //nolint:gosec // it is the fault
 			w.CertificateKeys = []string{path}
+		}},
+		{"a client certificate that ends", "certificates", Warning, func(w *world) {
+			w.certEnds = `"` + time.Now().AddDate(0, 0, 13).UTC().Format(time.RFC3339) + `"`
 		}},
 		{"an API key that ends", "keys", Warning, func(w *world) {
 			w.keys = `{"data":[{"id":"key_1","name":"shop","expires_at":"` + time.Now().AddDate(0, 0, 3).Format(time.RFC3339) + `"}]}`

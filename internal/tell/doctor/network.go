@@ -39,7 +39,7 @@ func (s *Subject) reachAll(ctx context.Context) (all []*host) {
 		}
 	}
 	var work sync.WaitGroup
-	slots := make(chan struct{}, 8)
+	slots := make(chan struct{}, s.Bounds.AtOnce)
 	for _, h := range all {
 		slots <- struct{}{}
 		work.Go(func() {
@@ -153,6 +153,7 @@ func checkCertificates(_ context.Context, s *Subject) (found []Finding, _ string
 	if len(s.hosts) == 0 {
 		return nil, "no endpoints are known and no --url is given"
 	}
+	found = s.ending
 	for _, h := range s.hosts {
 		switch {
 		case h.secured != nil && !h.asked:

@@ -118,8 +118,14 @@ func (s *Subject) readEndpoints(ctx context.Context) (urls []string) {
 			return urls
 		}
 		for i := range page.Data {
-			if page.Data[i].Status == "enabled" {
-				urls = append(urls, page.Data[i].URL)
+			ep := &page.Data[i]
+			if ep.Status != "enabled" {
+				continue
+			}
+			urls = append(urls, ep.URL)
+			if until := ep.ClientCertEnds; until != nil && until.Before(s.soon()) {
+				s.ending = append(s.ending, worrying("the client certificate of "+ep.ID+" ends on "+until.Format(time.DateOnly),
+					"Its receiver refuses connections from then on.", "Give it another one with grapnel endpoints update --client-cert --client-key."))
 			}
 		}
 		if cursor = page.Next; cursor == "" || len(urls) >= s.Bounds.Hosts*10 {

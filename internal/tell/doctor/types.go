@@ -52,6 +52,7 @@ type Bounds struct {
 	Node     int           `bound:"17"`     // connections to PostgreSQL that one more node needs
 	Hosts    int           `bound:"200"`    // of endpoints; further ones are not looked at
 	Patience time.Duration `bound:"5s"`     // for one host
+	AtOnce   int           `bound:"8"`      // hosts that are looked at together
 }
 
 // Fault is a fault of a setting that the caller has found.
@@ -85,8 +86,9 @@ type Subject struct {
 	server    serverState
 	database  postgres.Condition
 	unusable  error
-	endpoints []string // URLs
-	hosts     []*host  // that deliveries go to, and those of URLs
+	endpoints []string  // URLs
+	ending    []Finding // about endpoints whose client certificates end soon
+	hosts     []*host   // that deliveries go to, and those of URLs
 }
 
 // Check is a row: the object and the look at it. skipped says why it could not look.
