@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/nodes/ownership"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -35,14 +35,12 @@ func (l *life) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 		return nil, err
 	}
 	s.log.Info("other nodes may use the same database", "node", s.node, "address", address)
-	nodes := func(ctx context.Context) ([]store.Node, error) { return shared.Nodes(ctx, rememberNodes) }
+	remember := bounds.Fill(s.options.Bounds.Ownership).Remember
+	nodes := func(ctx context.Context) ([]store.Node, error) { return shared.Nodes(ctx, remember) }
 	l.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret, Identity: s.identity, Nodes: nodes, Log: s.log})
 	is := store.Node{ID: s.node, Address: address, Fingerprint: s.identity.Fingerprint}
 	return &ownership.Options{Ownership: shared, Node: is, Lease: s.options.Lease, Peers: l.peers, Bounds: s.options.Bounds.Ownership}, nil
 }
-
-// rememberNodes is how long the certificate of a node counts that has not been seen since.
-const rememberNodes = time.Hour
 
 // advertised is the address for other nodes. A server that listens on all interfaces is reached by
 // its machine's name.

@@ -128,7 +128,7 @@ func TestNodesProveThemselvesToEachOther(t *testing.T) {
 	}
 	owner := nodes[0].life.store.(store.Ownership)
 	attacker := peer.New(peer.Options{Secret: nodes[0].life.secret, Identity: stranger, Log: log,
-		Nodes: func(ctx context.Context) ([]store.Node, error) { return owner.Nodes(ctx, rememberNodes) }})
+		Nodes: func(ctx context.Context) ([]store.Node, error) { return owner.Nodes(ctx, time.Hour) }})
 	for i, m := range nodes {
 		err := attacker.CatchUp(t.Context(), "http://"+m.listener.Addr().String())
 		if err == nil || !strings.Contains(err.Error(), "not that of the node there") { // the row has the proxy's address

@@ -153,6 +153,13 @@ type Bounds struct {
 	Certificates CertificateBounds
 	Promises     PromiseBounds
 	Backups      BackupBounds
+	Seal         seal.Bounds
+	Hold         HoldBounds
+}
+
+// HoldBounds limit the work of pausing all endpoints of a database.
+type HoldBounds struct {
+	Passes int `bound:"10"` // reads of the configuration while others change it
 }
 
 // CertificateBounds limit the work for certificates.

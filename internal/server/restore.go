@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
@@ -52,7 +53,7 @@ func Restore(ctx context.Context, backup io.Reader, size int64, dir string, hold
 		return p, err
 	}
 	return p, sqlite.Restore(ctx, backup, place.path, sqliteOptions(o), func(db *sqlite.Store) (err error) {
-		p, err = pending(ctx, db, hold)
+		p, err = pending(ctx, db, hold, o.Bounds.Hold)
 		p.Database = place.path
 		return err
 	})
@@ -75,14 +76,14 @@ func Hold(ctx context.Context, o *Options) (p Pending, err error) {
 	if err != nil {
 		return p, err
 	}
-	p, err = pending(ctx, db, true)
+	p, err = pending(ctx, db, true, o.Bounds.Hold)
 	return p, errors.Join(err, db.Close())
 }
 
 // pending counts what a database has to send, and holds it.
-func pending(ctx context.Context, db store.Store, hold bool) (p Pending, err error) {
+func pending(ctx context.Context, db store.Store, hold bool, b HoldBounds) (p Pending, err error) {
 	if hold {
-		if p.Held, err = holdAll(ctx, db, time.Now().UTC()); err != nil {
+		if p.Held, err = holdAll(ctx, db, time.Now().UTC(), b); err != nil {
 			return p, err
 		}
 	}
@@ -116,13 +117,10 @@ func pending(ctx context.Context, db store.Store, hold bool) (p Pending, err err
 	return p, err
 }
 
-// holdPasses is how often holdAll reads the configuration while others change it.
-const holdPasses = 10
-
 // holdAll pauses the endpoints and queues that are enabled. Channels go on: alerts of a restored
 // server should reach people. An interrupted call is completed by repeating it.
-func holdAll(ctx context.Context, db store.Store, now time.Time) (held int, err error) {
-	for range holdPasses {
+func holdAll(ctx context.Context, db store.Store, now time.Time, b HoldBounds) (held int, err error) {
+	for range bounds.Fill(b).Passes {
 		config, err := db.Config(ctx)
 		if err != nil {
 			return held, err

@@ -14,12 +14,27 @@ import (
 	"filippo.io/age"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 )
 
 // Source is where master keys are: one in each line. The first one wraps data keys, and all unwrap
 // them. So a new key becomes the first line, and the old one stays below it until a rotation is
 // done. The zero value is no source.
-type Source struct{ kind, of string }
+type Source struct {
+	kind, of string
+	bounds   Bounds
+}
+
+// Bounds are the time limits of this package; see package bounds.
+type Bounds struct {
+	ReadWithin time.Duration `bound:"30s"` // for a command that prints the keys: it may hang
+}
+
+// Within is the source with other limits than the usual ones.
+func (s Source) Within(b Bounds) Source {
+	s.bounds = b
+	return s
+}
 
 // MinLength is how many characters a master key has at least.
 const MinLength = 32
@@ -36,15 +51,12 @@ func ParseSource(text string) (Source, error) {
 	switch kind {
 	case "file", "env", "credential", "age", "command":
 		if of != "" {
-			return Source{kind, of}, nil
+			return Source{kind: kind, of: of}, nil
 		}
 	}
 	return Source{}, grapnel.Errorf(grapnel.CodeInvalid,
 		"--master-key takes file:PATH, env:NAME, credential:NAME, age:PATH or command:PROGRAM, where the master key is, and not the key itself")
 }
-
-// readWithin bounds reading a source: a command may hang.
-const readWithin = 30 * time.Second
 
 // read reads the keys as they are now. Its errors show neither keys nor what a command prints.
 func (s Source) read(ctx context.Context) (masters, error) {
@@ -101,7 +113,7 @@ func (s Source) text(ctx context.Context) ([]byte, error) {
 		}
 		return os.ReadFile(filepath.Join(dir, s.of))
 	case "command":
-		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		ctx, cancel := context.WithTimeout(ctx, bounds.Fill(s.bounds).ReadWithin)
 		defer cancel()
 		words := strings.Fields(s.of)
 		c := exec.CommandContext(ctx, words[0], words[1:]...)

@@ -64,7 +64,7 @@ func (s *Shards) Cluster(ctx context.Context) (grapnel.Cluster, error) {
 	if s == nil {
 		return grapnel.Cluster{}, nil
 	}
-	nodes, err := s.cluster.Ownership.Nodes(ctx, rememberNodes)
+	nodes, err := s.cluster.Ownership.Nodes(ctx, s.bounds.Remember)
 	if err != nil {
 		return grapnel.Cluster{}, err
 	}

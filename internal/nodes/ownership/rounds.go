@@ -162,7 +162,7 @@ func (s *Shards) look(ctx context.Context) error {
 func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err error) {
 	var silent []store.Node
 	if slices.ContainsFunc(before, func(n store.Node) bool { return !s.among(now, n) }) {
-		if silent, err = s.cluster.Ownership.Nodes(ctx, rememberNodes); err != nil {
+		if silent, err = s.cluster.Ownership.Nodes(ctx, s.bounds.Remember); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err err
 			lost = append(lost, missing{n, s.now(), now})
 		}
 	}
-	lost = slices.DeleteFunc(lost, func(m missing) bool { return s.now().since(m.since) >= rememberNodes })
+	lost = slices.DeleteFunc(lost, func(m missing) bool { return s.now().since(m.since) >= s.bounds.Remember })
 	s.mu.Lock()
 	s.missing = lost
 	s.mu.Unlock()
@@ -337,7 +337,3 @@ func (s *Shards) begin(ctx context.Context, got []store.Owned, asked moment) err
 	s.log.Info("shards taken", "taken", len(got), "held", s.Share())
 	return nil
 }
-
-// Nodes are listed for a while after they were last seen, so that an operator finds a node that is
-// gone.
-const rememberNodes = time.Hour

@@ -33,6 +33,8 @@ type Bounds struct {
 	Move      time.Duration `bound:"4s" tiny:"500ms"` // for which an order waits while its endpoint moves
 	// a read of the loops may take this part of a lease
 	Parts int `bound:"3" least:"3"`
+	// Remember is how long nodes are listed, and their certificates count, after they were last seen.
+	Remember time.Duration `bound:"1h"`
 }
 
 // Env is the part of the engine that shards need. Between runs a function between two steps of the
