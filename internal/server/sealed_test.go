@@ -2,15 +2,21 @@ package server
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"io/fs"
 	"maps"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +36,29 @@ func canaries() map[string]string {
 		"alarms' URL":       "canaryOfAnAlarm",
 		"outbox's DSN":      "canary-of-a-password",
 		"source's next":     "canary-that-follows",
+		"OAuth2 secret":     "canary-of-a-client",
+		"client's key":      strings.Split(clientPair().key, "\n")[1],
+		"endpoint's proxy":  "canary-of-a-tunnel",
+		"tenant's proxy":    "canary-of-a-tenant",
 	}
 }
+
+// clientPair is a client certificate and its key, in PEM.
+var clientPair = sync.OnceValue(func() (pair struct{ cert, key string }) {
+	public, private, _ := ed25519.GenerateKey(rand.Reader)
+	end := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, end, end, public, private)
+	if err != nil {
+		panic(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		panic(err)
+	}
+	pair.cert = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+	pair.key = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	return pair
+})
 
 // plant stores every canary, and has one event delivered.
 func plant(t *testing.T, c *client.Client, tenant string) {
@@ -42,6 +69,12 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 	_, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{Tenant: tenant, URL: receiver.URL + "/?token=" + of["endpoint's URL"],
 		Secret: of["endpoint's secret"], Headers: map[string]string{"Authorization": of["own header"]}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{Tenant: tenant, URL: "https://127.0.0.1:1/", EventTypes: []string{"never"},
+		OAuth2: &client.OAuth2{TokenURL: receiver.URL, ClientID: "me", ClientSecret: of["OAuth2 secret"]},
+		TLS:    &client.TLS{ClientCert: clientPair().cert, ClientKey: clientPair().key},
+		Proxy:  "http://me:" + of["endpoint's proxy"] + "@127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	src, err := c.CreateSource(t.Context(), client.NewSource{Tenant: tenant, Name: "hub",
@@ -68,6 +101,9 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 		t.Fatal(err)
 	}
 	<-delivered
+	if _, err := c.UpdateTenant(t.Context(), tenant, "", map[string]any{"proxy": "http://me:" + of["tenant's proxy"] + "@127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // seen returns the kinds of canaries that a directory's files have in clear, and how many files
@@ -151,7 +187,7 @@ func TestNoFileHasASecretInClear(t *testing.T) {
 	c := s.client(t, testKey)
 	plant(t, c, "other") // of which nothing was in clear before
 	page, err := c.Endpoints(t.Context(), client.EndpointFilter{})
-	if err != nil || len(page.Data) != 2 || !strings.HasSuffix(page.Data[0].URL, canaries()["endpoint's URL"]) {
+	if err != nil || len(page.Data) != 4 || !strings.HasSuffix(page.Data[0].URL, canaries()["endpoint's URL"]) {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if _, err := Backup(t.Context(), o.Store, filepath.Join(dir, "backup.db")); err != nil {

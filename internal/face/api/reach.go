@@ -108,8 +108,8 @@ func (a *api) setTLS(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *str
 
 // checkProxy judges a proxy's address as that of an endpoint: a tenant names both.
 func (a *api) checkProxy(raw string) error {
-	if strings.Contains(raw, redacted) {
-		return errors.New("must have its password, since another part of it changes")
+	if err := readableProxy(raw); err != nil {
+		return err
 	}
 	u, err := egress.ParseProxy(raw)
 	if err != nil {
@@ -117,6 +117,18 @@ func (a *api) checkProxy(raw string) error {
 	}
 	u.User = nil
 	return a.CheckURL(u.String())
+}
+
+// readableProxy judges the form of a proxy; none is good too.
+func readableProxy(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	if strings.Contains(raw, redacted) {
+		return errors.New("must have its password, since another part of it changes")
+	}
+	_, err := egress.ParseProxy(raw)
+	return err
 }
 
 func hostOf(raw string) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
+	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -45,6 +46,9 @@ func (a *api) viewTenant(name string) wire.Tenant {
 func viewTerms(name string, is *grapnel.Terms) wire.Tenant {
 	v := wire.Tenant{Tenant: name, TenantTerms: wire.TenantTerms{PublishRate: is.PublishRate, EventsPerDay: is.EventsPerDay,
 		MaxPending: is.MaxPending}}
+	if is.Proxy.Text != "" {
+		v.Proxy = egress.HiddenProxy(is.Proxy.Text)
+	}
 	if !is.UpdatedAt.IsZero() {
 		v.UpdatedAt = &is.UpdatedAt
 	}
@@ -83,6 +87,12 @@ func patchTenant(a *api, c *call) (answer, error) {
 			return nil, err
 		}
 		limitRate(in.PublishRate)
+		if in.Proxy != viewTerms(name, is).Proxy { // else it is as it was, with its password
+			if err := readableProxy(in.Proxy); err != nil {
+				f.Add("/proxy", "%s", err)
+			}
+			is.Proxy = grapnel.Secret{Text: in.Proxy, CreatedAt: c.now}
+		}
 		is.PublishRate, is.EventsPerDay, is.MaxPending, is.UpdatedAt = in.PublishRate, in.EventsPerDay, in.MaxPending, c.now
 		return c.entryOf(grapnel.VerbChange, name, "tenant", c.reason()), f.Err()
 	})

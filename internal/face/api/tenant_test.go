@@ -95,3 +95,27 @@ func TestALimitOfATenantIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheProxyOfATenant: it may be at any address, no answer has its password, and a patch with the
+// redacted one leaves it as it is.
+func TestTheProxyOfATenant(t *testing.T) {
+	const at, secret = "/v1/tenants/acme", "http://me:s3cret@10.0.0.7:3128"
+	w := newWorld(t)
+	hidden := w.must(200, "PATCH", at, `{"proxy":"`+secret+`"}`)["proxy"]
+	if hidden != "http://me:[redacted]@10.0.0.7:3128" || w.must(200, "GET", at, "")["proxy"] != hidden {
+		t.Error(hidden)
+	}
+	for _, same := range []string{`{"max_pending":7}`, `{"proxy":"http://me:[redacted]@10.0.0.7:3128"}`} {
+		if got := w.must(200, "PATCH", at, same); got["proxy"] != hidden || w.engine.Terms("acme").Proxy.Text != secret {
+			t.Errorf("%s: %v", same, got["proxy"])
+		}
+	}
+	for _, wrong := range []string{"http://me:[redacted]@10.0.0.8:3128", "http://10.0.0.7", "socks5://10.0.0.7:1080"} {
+		if r := w.ask(admin, "PATCH", at, `{"proxy":"`+wrong+`"}`); r.StatusCode != 422 || !strings.Contains(string(r.body), `"/proxy"`) {
+			t.Errorf("%s: %d %s", wrong, r.StatusCode, r.body)
+		}
+	}
+	if got := w.must(200, "PATCH", at, `{"proxy":null}`); got["proxy"] != nil || w.engine.Terms("acme").Proxy.Text != "" {
+		t.Error(got)
+	}
+}

@@ -48,7 +48,7 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 		return r.unusable(policy.ClassInternal, "the channel's URL "+err.Error())
 	}
 	r.target = t
-	if err := r.prepareProxies(s, ""); err != nil {
+	if err := r.prepareProxies(s, "", ""); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
 	if m := t.Mail; m != nil {

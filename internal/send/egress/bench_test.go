@@ -57,7 +57,7 @@ func BenchmarkRequest(b *testing.B) {
 	s := sender(b, Options{Node: "n1"})
 	d := delivery(endpoint("https://hooks.example/"))
 	d.Event = event(`{"x":"` + strings.Repeat("x", 1024-8) + `"}`)
-	r := s.prepare(d.Endpoint, time.Now())
+	r := s.prepare(d.Endpoint, "", time.Now())
 	b.ReportAllocs()
 	for b.Loop() {
 		body, contentType, err := s.bodyOf(b.Context(), r, new(message), d)

@@ -32,4 +32,11 @@ type Bounds struct {
 	// records of tenants before those within their part are deleted
 	ShapeTenants int `bound:"1024"`
 	Transform    transform.Bounds
+
+	ProxyAnswer int   `bound:"16KiB" tiny:"512"`  // head of a proxy's answer
+	TokenText   int   `bound:"8KiB" tiny:"256"`   // of a bearer token
+	TokenAnswer int64 `bound:"64KiB" tiny:"1KiB"` // of a token server
+	// A token server that has failed rests for TokenPause, twice as long each time, up to LongestRest.
+	TokenPause  time.Duration `bound:"1s" tiny:"10ms"`
+	LongestRest time.Duration `bound:"10s" tiny:"40ms"`
 }

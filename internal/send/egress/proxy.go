@@ -24,9 +24,6 @@ import (
 // that is dialled: the proxy resolves no name, so it cannot lead a delivery elsewhere. TLS with the
 // receiver is spoken through the tunnel. A failure before the tunnel stands is the proxy's.
 
-// maxProxyAnswer bounds the head of a proxy's answer.
-const maxProxyAnswer = 16 << 10
-
 // ParseProxy reads the URL of a forward proxy. Its user and password are secrets, so no error
 // quotes it.
 func ParseProxy(raw string) (*url.URL, error) {
@@ -73,11 +70,19 @@ func newProxy(u *url.URL, secure *tls.Config) *proxy {
 	return p
 }
 
-// prepareProxies notes the way to the receiver: by the operator's proxy first, which an endpoint's
-// own proxy is reached by too.
-func (r *route) prepareProxies(s *Sender, own string) error {
+// prepareProxies notes the way to the receiver: by the server's proxy first, by which the endpoint's
+// own proxy, or else its tenant's, is reached too. The operator has chosen the server's and the
+// tenant's, so they may be at any address.
+func (r *route) prepareProxies(s *Sender, own, tenants string) error {
 	if s.opts.Proxy != nil {
 		r.via = append(r.via, newProxy(s.opts.Proxy, s.tls))
+	}
+	if own == "" && tenants != "" {
+		u, err := ParseProxy(tenants)
+		if err != nil {
+			return fmt.Errorf("the tenant's proxy %w", err)
+		}
+		r.via = append(r.via, newProxy(u, s.tls))
 	}
 	if own == "" {
 		return nil
@@ -131,7 +136,7 @@ func (s *Sender) tunnel(ctx context.Context, via []*proxy, to netip.AddrPort, a 
 		t.socket = below.socket
 	}
 	interrupted := context.AfterFunc(ctx, func() { _ = t.socket.SetDeadline(longAgo) })
-	err = t.ask(ctx, p, s.opts.UserAgent)
+	err = t.ask(ctx, p, s)
 	if !interrupted() && err == nil {
 		err = ctx.Err()
 	}
@@ -166,7 +171,7 @@ func (s *Sender) toProxy(ctx context.Context, p *proxy, before []*proxy, a *atte
 }
 
 // ask asks a proxy for the tunnel.
-func (t *tunneled) ask(ctx context.Context, p *proxy, agent string) error {
+func (t *tunneled) ask(ctx context.Context, p *proxy, s *Sender) error {
 	if p.tls != nil {
 		secure := tls.Client(t.Conn, p.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -174,14 +179,14 @@ func (t *tunneled) ask(ctx context.Context, p *proxy, agent string) error {
 		}
 		t.Conn = secure
 	}
-	head := "CONNECT " + t.to.String() + " HTTP/1.1\r\nHost: " + t.to.String() + "\r\nUser-Agent: " + agent + "\r\n"
+	head := "CONNECT " + t.to.String() + " HTTP/1.1\r\nHost: " + t.to.String() + "\r\nUser-Agent: " + s.opts.UserAgent + "\r\n"
 	if p.auth != "" {
 		head += "Proxy-Authorization: " + p.auth + "\r\n"
 	}
 	if _, err := t.Conn.Write([]byte(head + "\r\n")); err != nil {
 		return err
 	}
-	resp, err := answered(t.Conn)
+	resp, err := answered(t.Conn, s.bounds.ProxyAnswer)
 	if err != nil {
 		return err
 	}
@@ -193,10 +198,10 @@ func (t *tunneled) ask(ctx context.Context, p *proxy, agent string) error {
 }
 
 // answered reads the head of a proxy's answer, and no byte more: the next one is the receiver's.
-func answered(c net.Conn) (*http.Response, error) {
+func answered(c net.Conn, most int) (*http.Response, error) {
 	var head []byte
 	for b := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, b[0]) {
-		if len(head) == maxProxyAnswer {
+		if len(head) == most {
 			return nil, errors.New("its answer is not valid HTTP")
 		}
 		if _, err := c.Read(b); err != nil {

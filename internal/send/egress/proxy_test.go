@@ -78,6 +78,51 @@ func TestDeliveriesGoThroughTheProxies(t *testing.T) {
 	}
 }
 
+// TestATenantsProxyIsForEndpointsWithoutOne: an endpoint's own goes before it, it may be at an
+// address that deliveries may not go to, the server's is on the way to it, and a change takes effect
+// at the next attempt. What it leads to is judged as ever.
+func TestATenantsProxyIsForEndpointsWithoutOne(t *testing.T) {
+	var servers, tenants, others, own []string
+	srv := server(t, ok)
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	asked := func(e *grapnel.Endpoint, s *Sender, proxy string, class policy.Class) string {
+		t.Helper()
+		d := delivery(e)
+		d.Proxy = proxy
+		servers, tenants, others, own = nil, nil, nil, nil
+		if r := send(s, d); r.Outcome.Class != class || strings.Contains(r.Error, "s3cret") {
+			t.Fatalf("%+v %s", r.Outcome, r.Error)
+		}
+		return fmt.Sprint(len(servers), len(tenants), len(others), len(own))
+	}
+	through, theirs, another, its := relay(t, &servers), "http://me:s3cret@"+relay(t, &tenants), "http://"+relay(t, &others), "http://"+relay(t, &own)
+	s := sender(t, Options{Allow: loopback(), Resolver: here{}, Proxy: proxyURL(through)})
+	defer s.Close()
+	e := endpoint("http://hooks.example:" + port + "/")
+	for i, c := range []struct{ proxy, want string }{{"", "1 0 0 0"}, {theirs, "1 1 0 0"}, {theirs, "0 0 0 0"}, {another, "1 0 1 0"}, {"", "1 0 0 0"}} {
+		if got := asked(e, s, c.proxy, policy.ClassNone); got != c.want {
+			t.Errorf("%d: %s", i, got)
+		}
+	}
+	with := endpoint("http://hooks.example:" + port + "/")
+	with.ID, with.Proxy.Text = "ep_with", its
+	if got := asked(with, s, theirs, policy.ClassNone); got != "1 0 0 1" {
+		t.Error(got)
+	}
+	guarded := sender(t, Options{Resolver: here{}}) // no address is allowed but public ones
+	defer guarded.Close()
+	if got := asked(e, guarded, theirs, policy.ClassBlocked); got != "0 0 0 0" {
+		t.Error(got)
+	}
+	far := endpoint("http://1.1.1.1/")
+	far.ID, far.Policy.Timeout = "ep_far", policy.Duration(300*time.Millisecond)
+	d := delivery(far)
+	d.Proxy = theirs
+	if r := send(guarded, d); r.Outcome.Class == policy.ClassBlocked || len(tenants) != 1 {
+		t.Errorf("%+v, asked %q", r.Outcome, tenants)
+	}
+}
+
 // TestAProxyIsNoWayAroundTheGuard: neither a name nor a literal leads to an address that is not
 // allowed, and an endpoint's own proxy must be at one that is.
 func TestAProxyIsNoWayAroundTheGuard(t *testing.T) {

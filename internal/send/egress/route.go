@@ -14,7 +14,7 @@ import (
 
 // route returns the prepared route of an endpoint. It counts the send; the caller calls
 // s.sends.Done when ok.
-func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
+func (s *Sender) route(e *grapnel.Endpoint, proxy string, now time.Time) (r *route, ok bool) {
 	s.mu.RLock()
 	if s.closed {
 		s.mu.RUnlock()
@@ -23,32 +23,32 @@ func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
 	s.sends.Add(1)
 	r = s.routes[e.ID]
 	s.mu.RUnlock()
-	if r.serves(e, now) {
+	if r.serves(e, proxy, now) {
 		return r, true
 	}
-	return s.renew(e, now), true
+	return s.renew(e, proxy, now), true
 }
 
-func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
+func (r *route) serves(e *grapnel.Endpoint, proxy string, now time.Time) bool {
 	// A named policy can change under an endpoint that did not. A database that went back gives the
 	// numbers of revisions again.
-	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) &&
+	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) && r.tenants == proxy &&
 		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0 && r.endpoint.UpdatedAt.Equal(e.UpdatedAt))
 }
 
 // renew replaces a route. Requests in progress on the old one's connections finish; then those
 // connections are closed.
-func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
+func (s *Sender) renew(e *grapnel.Endpoint, proxy string, now time.Time) *route {
 	is := s.rules.Load()
-	fresh := s.prepare(e, now)
+	fresh := s.prepare(e, proxy, now)
 	s.mu.Lock()
 	if s.rules.Load() != is { // fresh was prepared by the former rules
 		s.mu.Unlock()
-		return s.renew(e, now)
+		return s.renew(e, proxy, now)
 	}
 	old := s.routes[e.ID]
 	fresh.prepareTokens(e, old)
-	if old.serves(e, now) { // another attempt was faster
+	if old.serves(e, proxy, now) { // another attempt was faster
 		s.mu.Unlock()
 		return old
 	}
@@ -85,8 +85,8 @@ func (s *Sender) sweep(now time.Time) (stale []*route) {
 
 // prepare makes a route, even for an endpoint that cannot be used: that is found once, not at every
 // attempt.
-func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
-	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
+func (s *Sender) prepare(e *grapnel.Endpoint, proxy string, now time.Time) *route {
+	r := &route{endpoint: e, tenants: proxy, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
 	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
 	if e.Channel != nil {
 		return s.prepareChannel(r, e)
@@ -102,7 +102,7 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if err := r.prepareTLS(e); err != nil {
 		return r.unusable(policy.ClassTLS, err.Error())
 	}
-	if err := r.prepareProxies(s, e.Proxy.Text); err != nil {
+	if err := r.prepareProxies(s, e.Proxy.Text, proxy); err != nil {
 		return r.unusable(policy.ClassBlocked, err.Error())
 	}
 	if err := r.prepareSigner(e, now); err != nil {

@@ -14,7 +14,7 @@ import (
 // or ctx is done. The last is our own doing and not the receiver's: policy.ClassInternal.
 func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 	result := Result{StartedAt: s.opts.Now()}
-	r, open := s.route(d.Endpoint, result.StartedAt)
+	r, open := s.route(d.Endpoint, d.Proxy, result.StartedAt)
 	if open {
 		s.counters.inFlight.Add(1)
 		s.send(ctx, r, d, &result)

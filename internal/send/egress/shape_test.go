@@ -215,7 +215,7 @@ func TestWaitingTransformsShareThePartToo(t *testing.T) {
 		defer s.Close()
 		const all = 100
 		d := shapely(`.id`)
-		r := s.prepare(d.Endpoint, accepted)
+		r := s.prepare(d.Endpoint, "", accepted)
 		for range cap(s.shaping) {
 			s.shaping <- struct{}{}
 		}
@@ -246,7 +246,7 @@ func BenchmarkTransformed(b *testing.B) {
 	s := sender(b, Options{Bounds: Bounds{ShapeBurst: 1000 * time.Hour}})
 	d := shapely(policy.ShapeOf("parseo").Transform)
 	d.Event.Data = []byte(`{"x":"` + string(bytes.Repeat([]byte("x"), 1024-8)) + `"}`)
-	r := s.prepare(d.Endpoint, time.Now())
+	r := s.prepare(d.Endpoint, "", time.Now())
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, err := s.bodyOf(b.Context(), r, new(message), d); err != nil {

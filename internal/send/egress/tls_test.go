@@ -181,7 +181,7 @@ func TestTLSIsNeverSkipped(t *testing.T) {
 	s := sender(t, Options{Allow: loopback()})
 	e := endpoint("https://hooks.example/")
 	if r := s.prepare(
-		e,
+		e, "",
 		time.Now(),
 	); r.class != "" || s.tls.InsecureSkipVerify || s.tls.MinVersion < tls.VersionTLS12 ||
 		s.tls.VerifyConnection != nil {

@@ -29,13 +29,7 @@ import (
 // delivery is refused: the attempt fails with policy.ClassToken, and the next one fetches a new
 // token. The request is not repeated inside the attempt. A 401 for a new token is the endpoint's.
 
-const (
-	longestToken   = 8 << 10 // of its text
-	maxTokenAnswer = 64 << 10
-	headerAuth     = "Authorization"
-)
-
-var tokenPauses = backoff.Steps{First: time.Second, Longest: 10 * time.Second}
+const headerAuth = "Authorization"
 
 // prepareTokens gives a route the tokens of the endpoint's route before, unless the client changed.
 func (r *route) prepareTokens(e *grapnel.Endpoint, before *route) {
@@ -101,7 +95,7 @@ func (s *Sender) token(ctx context.Context, r *route) (*token, error) {
 		}
 	}
 	t.failures++
-	t.failed, t.again = err, now.Add(tokenPauses.After(t.failures))
+	t.failed, t.again = err, now.Add(backoff.Steps{First: s.bounds.TokenPause, Longest: s.bounds.LongestRest}.After(t.failures))
 	return nil, err
 }
 
@@ -134,7 +128,7 @@ func (t *tokens) fetch(ctx context.Context, s *Sender, r *route) (*token, error)
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
-		Transport:     short{transport},
+		Transport:     short{transport, s.bounds.TokenAnswer},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	config := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret.Text, TokenURL: u.String(), Scopes: o.Scopes}
@@ -145,7 +139,7 @@ func (t *tokens) fetch(ctx context.Context, s *Sender, r *route) (*token, error)
 	if err != nil {
 		return nil, err
 	}
-	if got.Type() != "Bearer" || len(got.AccessToken) > longestToken || !bearer.MatchString(got.AccessToken) {
+	if got.Type() != "Bearer" || len(got.AccessToken) > s.bounds.TokenText || !bearer.MatchString(got.AccessToken) {
 		return nil, errNoToken
 	}
 	life := time.Hour // of a token whose end is not said; a refusal ends it before
@@ -164,7 +158,10 @@ var (
 )
 
 // short bounds the bodies of answers.
-type short struct{ http.RoundTripper }
+type short struct {
+	http.RoundTripper
+	most int64
+}
 
 // RoundTrip makes a request.
 func (t short) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -173,7 +170,7 @@ func (t short) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, maxTokenAnswer), resp.Body}
+		}{io.LimitReader(resp.Body, t.most), resp.Body}
 	}
 	return resp, err
 }

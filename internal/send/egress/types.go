@@ -90,6 +90,7 @@ type Delivery struct {
 	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
 	Epoch     int64     // of the endpoint's shard; 0: one node
 	Trace     string    // the traceparent to send; empty: none
+	Proxy     string    // URL of the forward proxy that the operator gave the tenant; empty: none
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool
@@ -111,6 +112,7 @@ type route struct {
 	target   *channels.Target // not nil: the endpoint is a channel
 	address  string           // host:port
 	via      []*proxy         // the proxies on the way, the nearest first
+	tenants  string           // the Delivery.Proxy for which via was made
 	tls      *tls.Config      // nil: plain HTTP
 	tokens   *tokens          // nil: requests need none
 	pool     pool

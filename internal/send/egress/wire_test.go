@@ -237,7 +237,7 @@ func checkNoSecret(t *testing.T, text string, secrets []grapnel.Secret) {
 func TestSecretsStayOutOfLogs(t *testing.T) {
 	d := delivery(endpoint("https://hooks.example/"))
 	s := sender(t, Options{})
-	r := s.prepare(d.Endpoint, time.Now())
+	r := s.prepare(d.Endpoint, "", time.Now())
 	var text bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewJSONHandler(&text, nil), slog.NewTextHandler(&text, nil)} {
 		log := slog.New(h)

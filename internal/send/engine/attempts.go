@@ -92,6 +92,7 @@ func (t *attempts) attempt(a core.Attempt) {
 			Endpoint: a.Config, Event: event, ID: id, Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 			CreatedAt: a.Head.CreatedAt,
 			Epoch:     epoch, Still: t.shards.Still(a.Config.ID, epoch), Trace: span.send,
+			Proxy: t.book.Terms(a.Config.Tenant).Proxy.Text,
 		})
 		if result.Unsendable = r.Unsendable; r.Unsendable != "" {
 			break

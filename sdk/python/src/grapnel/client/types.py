@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is ad5c0a7c2492461d0e5be9865a797f05a82ae673d88bf26fe13f2f0f1f58de9f."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is cdf502cf36b6e6ae6cc4b6a39831bd1a6a71d74d03e83f60ccbf71a85882ff9c."""
 
 from __future__ import annotations
 
@@ -3441,6 +3441,8 @@ class Tenant(TypedDict):
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
+    proxy: str | None
+    "URL of the forward proxy of its endpoints that name none (CONNECT), at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: TenantPublishRate | None
     "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
     tenant: str
@@ -3460,6 +3462,8 @@ class TenantTermsPatch(TypedDict):
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: NotRequired[int | None]
     "pending deliveries that it may have; none or 0: --max-pending"
+    proxy: NotRequired[str | None]
+    "URL of the forward proxy of its endpoints that name none (CONNECT), at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
     "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
 
