@@ -94,6 +94,8 @@ var copyCases = []testCase{
 			d.must(err, "PutAccess")
 			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key, a *grapnel.AccessRecord) {
 				a.Ended.Before, a.Portal.FrameAncestors[0] = at(99), "x"
+				a.Terms.PublishRate.Burst, a.Terms.MaxPending, a.Terms.Proxy.Text = 99, 99, "x"
+				ep.OAuth2.Scopes[0], ep.OAuth2.ClientSecret.Text, ep.TLS.ClientKey.Text, ep.Proxy.Text = "x", "x", "x", "x"
 				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
 				k.Scopes[0], k.Name, ep.URL = grapnel.ScopeAdmin, "x", "x"
 				spoilPolicy(&ep.Policy)

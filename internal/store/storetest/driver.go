@@ -43,7 +43,11 @@ func endpoint(id, tenant string) grapnel.Endpoint {
 	return grapnel.Endpoint{
 		ID: id, Tenant: tenant, URL: "https://example.com/" + id, EventTypes: []string{"invoice.*"}, PolicyName: "standard", Policy: p,
 		Ordering: grapnel.OrderByKey, RateLimit: &grapnel.RateLimit{PerSecond: 12.5, Burst: 3}, MaxConcurrency: 7,
-		Headers: map[string]string{"x-team": tenant}, Format: grapnel.FormatStandard,
+		Headers: map[string]string{"x-team": tenant}, Format: grapnel.FormatStandard, Method: "PUT",
+		OAuth2: &grapnel.OAuth2{TokenURL: "https://example.com/token", ClientID: "me", ClientSecret: grapnel.Secret{Text: "c", CreatedAt: at(-8)},
+			Scopes: []string{"hooks"}, Audience: "all"},
+		TLS:     &grapnel.TLS{CA: "ca", ClientCert: "cert", ClientKey: grapnel.Secret{Text: "k", CreatedAt: at(-7)}},
+		Proxy:   grapnel.Secret{Text: "http://me:p@proxy.example.com:3128", CreatedAt: at(-6)},
 		Secrets: []grapnel.Secret{{Text: "whsec_bm90IGEgc2VjcmV0", CreatedAt: at(-10), ExpiresAt: at(1000)}},
 		Status:  grapnel.EndpointEnabled, CreatedAt: at(-10), UpdatedAt: at(-9),
 	}
