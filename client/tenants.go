@@ -26,8 +26,8 @@ func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
 	return get[Tenant](ctx, c, tenantPath(tenant), nil)
 }
 
-// UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are set
-// back to the server's own settings.
+// UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are
+// set back to the server's own settings.
 func (c *Client) UpdateTenant(ctx context.Context, tenant, reason string, changes map[string]any) (*Tenant, error) {
 	return patch[Tenant](ctx, c, tenantPath(tenant), why(reason), changes)
 }

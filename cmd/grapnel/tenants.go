@@ -19,7 +19,8 @@ var tenants = resource[client.Tenant]{
 	},
 	view: func(r reader, t *client.Tenant) cli.View {
 		return object(t.Tenant, t.JSON(), [][]string{{"tenant", t.Tenant}, {"publish rate", itsRate(t.PublishRate)},
-			{"events per day", atMost(t.EventsPerDay)}, {"pending deliveries", atMost(t.MaxPending)}, {"proxy", t.Proxy}, {"changed", r.Time(t.UpdatedAt)}})
+			{"events per day", atMost(t.EventsPerDay)}, {"pending deliveries", atMost(t.MaxPending)}, {"proxy", t.Proxy},
+			{"changed", r.Time(t.UpdatedAt)}})
 	},
 	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},
 		{"update", "Change the operator's settings for a tenant",

@@ -101,7 +101,8 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 		t.Fatal(err)
 	}
 	<-delivered
-	if _, err := c.UpdateTenant(t.Context(), tenant, "", map[string]any{"proxy": "http://me:" + of["tenant's proxy"] + "@127.0.0.1:1"}); err != nil {
+	proxy := map[string]any{"proxy": "http://me:" + of["tenant's proxy"] + "@127.0.0.1:1"}
+	if _, err := c.UpdateTenant(t.Context(), tenant, "", proxy); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -73,8 +73,8 @@ func TestTenantsWithoutDebtAreForgotten(t *testing.T) {
 	}
 }
 
-// TestTakeChangesNothingBeyondTheBurst: it says when the use fits, and a use that is larger than the
-// burst is taken by a tenant without debt. Returned uses count for nothing.
+// TestTakeChangesNothingBeyondTheBurst: it says when the use fits, and a use that is larger than
+// the burst is taken by a tenant without debt. Returned uses count for nothing.
 func TestTakeChangesNothingBeyondTheBurst(t *testing.T) {
 	all := New(0, 10)
 	for i, c := range []struct{ at, cost, wait time.Duration }{

@@ -55,14 +55,16 @@ func TestTermsOfATenant(t *testing.T) {
 	w.must(200, "PATCH", at, `{"publish_rate":{"per_second":2.5},"max_events_per_day":1000}`)
 	got := w.must(200, "PATCH", at, `{"max_pending":7,"max_events_per_day":0}`)
 	rate := got["publish_rate"].(map[string]any)
-	if rate["per_second"] != 2.5 || rate["burst"] != 3.0 || got["max_pending"] != 7.0 || got["max_events_per_day"] != nil || got["updated_at"] == nil {
+	if rate["per_second"] != 2.5 || rate["burst"] != 3.0 || got["max_pending"] != 7.0 || got["max_events_per_day"] != nil ||
+		got["updated_at"] == nil {
 		t.Error(got)
 	}
 	w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","tenant":"acme"}`)
 	if list := w.must(200, "GET", "/v1/tenants", "")["data"].([]any); len(list) != 1 || list[0].(map[string]any)["max_pending"] != 7.0 {
 		t.Error(list)
 	}
-	if got := w.must(200, "PATCH", at, `{"publish_rate":null,"max_pending":null}`); got["publish_rate"] != nil || got["max_pending"] != nil {
+	got = w.must(200, "PATCH", at, `{"publish_rate":null,"max_pending":null}`)
+	if got["publish_rate"] != nil || got["max_pending"] != nil {
 		t.Error(got)
 	}
 	for _, wrong := range []string{`{"publish_rate":{"per_second":0}}`, `{"publish_rate":{"burst":3}}`, `{"max_pending":-1}`, `{"tenant":"b"}`} {

@@ -79,8 +79,8 @@ func TestDeliveriesGoThroughTheProxies(t *testing.T) {
 }
 
 // TestATenantsProxyIsForEndpointsWithoutOne: an endpoint's own goes before it, it may be at an
-// address that deliveries may not go to, the server's is on the way to it, and a change takes effect
-// at the next attempt. What it leads to is judged as ever.
+// address that deliveries may not go to, the server's is on the way to it, and a change takes
+// effect at the next attempt. What it leads to is judged as ever.
 func TestATenantsProxyIsForEndpointsWithoutOne(t *testing.T) {
 	var servers, tenants, others, own []string
 	srv := server(t, ok)
@@ -95,11 +95,13 @@ func TestATenantsProxyIsForEndpointsWithoutOne(t *testing.T) {
 		}
 		return fmt.Sprint(len(servers), len(tenants), len(others), len(own))
 	}
-	through, theirs, another, its := relay(t, &servers), "http://me:s3cret@"+relay(t, &tenants), "http://"+relay(t, &others), "http://"+relay(t, &own)
+	through, theirs := relay(t, &servers), "http://me:s3cret@"+relay(t, &tenants)
+	another, its := "http://"+relay(t, &others), "http://"+relay(t, &own)
 	s := sender(t, Options{Allow: loopback(), Resolver: here{}, Proxy: proxyURL(through)})
 	defer s.Close()
 	e := endpoint("http://hooks.example:" + port + "/")
-	for i, c := range []struct{ proxy, want string }{{"", "1 0 0 0"}, {theirs, "1 1 0 0"}, {theirs, "0 0 0 0"}, {another, "1 0 1 0"}, {"", "1 0 0 0"}} {
+	for i, c := range []struct{ proxy, want string }{{"", "1 0 0 0"}, {theirs, "1 1 0 0"}, {theirs, "0 0 0 0"}, {another, "1 0 1 0"},
+		{"", "1 0 0 0"}} {
 		if got := asked(e, s, c.proxy, policy.ClassNone); got != c.want {
 			t.Errorf("%d: %s", i, got)
 		}

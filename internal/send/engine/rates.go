@@ -30,8 +30,8 @@ type Limits struct {
 // the rate only.
 //
 // A node counts the rate alone. The count of a day is a document of the tenant, to which each node
-// adds its own events now and then. So several nodes exceed the quota by the events that they accept
-// between two writes, and a process that is killed forgets those since its last one.
+// adds its own events now and then. So several nodes exceed the limit by the events that they
+// accept between two writes, and a process that is killed forgets those since its last one.
 type rates struct {
 	store  Store
 	clock  func() time.Time

@@ -59,8 +59,8 @@ func (b *bench) published(tenant string) int {
 	return len(list)
 }
 
-// TestATenantAtItsRateCostsOthersNothing: a tenant publishes at most its burst at once, and its rate
-// from then on, however many calls it makes at the same time. Other tenants are not refused.
+// TestATenantAtItsRateCostsOthersNothing: a tenant publishes at most its burst at once, and its
+// rate from then on, however many calls it makes at the same time. Other tenants are not refused.
 func TestATenantAtItsRateCostsOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.PublishRate = &grapnel.RateLimit{PerSecond: 10, Burst: 20} })
@@ -158,8 +158,8 @@ func TestWhatIsNotStoredCountsForNothing(t *testing.T) {
 	})
 }
 
-// TestTheDaysEventsAreCountedThroughRestarts: by all nodes together, each event once, until midnight
-// in UTC.
+// TestTheDaysEventsAreCountedThroughRestarts: by all nodes together, each event once, until
+// midnight in UTC.
 func TestTheDaysEventsAreCountedThroughRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()

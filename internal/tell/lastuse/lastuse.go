@@ -1,8 +1,9 @@
 // Package lastuse remembers when each API key was last used, to the minute.
 //
-// Uses are noted in memory. Once a minute a Keeper reads and stores the last use of each key that was
-// used since, all of them in one commit. So a key costs a node at most one read and one write a
-// minute, and a request costs none. What other nodes have stored is read when people look at keys.
+// Uses are noted in memory. Once a minute a Keeper reads and stores the last use of each key that
+// was used since, all of them in one commit. So a key costs a node at most one read and one write a
+// minute, and a request costs none. The uses that other nodes have stored are read when people look
+// at keys.
 //
 // It does not promise to know the last minute before a kill.
 package lastuse
@@ -88,7 +89,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.o.Log.Warn("storing the last uses of API keys failed; retrying", "failures", failures, "err", err)
 		}
 		if more = backoff.Wait(ctx.Done(), k.bounds.Every); !more {
-			_ = k.Flush(context.WithoutCancel(ctx)) // what is lost is a minute
+			_ = k.Flush(context.WithoutCancel(ctx)) // a failure loses a minute
 		}
 	}
 }

@@ -81,8 +81,8 @@ func TestOneWriteForEachKeyAndMinute(t *testing.T) {
 	}
 }
 
-// TestAWriteReadsOnlyUsedKeys: however many keys there are. All documents are read at the start, and
-// when people look at keys, at most once a minute.
+// TestAWriteReadsOnlyUsedKeys: however many keys there are. All documents are read at the start,
+// and when people look at keys, at most once a minute.
 func TestAWriteReadsOnlyUsedKeys(t *testing.T) {
 	db := &counting{Store: memory.New()}
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
