@@ -117,6 +117,22 @@ func TestNamedLogMessagesExist(t *testing.T) {
 	}
 }
 
+// TestPagesHaveNoMarksOfAMerge: the compiler finds them in code only.
+func TestPagesHaveNoMarksOfAMerge(t *testing.T) {
+	t.Chdir(root)
+	for _, page := range append(pages(t), "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ") {
+				t.Errorf("%s has %q", page, line)
+			}
+		}
+	}
+}
+
 // pages are the pages for users.
 func pages(t *testing.T) []string {
 	t.Helper()
