@@ -47,6 +47,9 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	var told struct{ ID string }
 	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)
 	ids["incidents"] = told.ID
+	answered, erasure := a.ask(adminKey, http.MethodPost, "/v1/erasures", map[string]any{"tenant": victim, "key": "nothing has it", "reason": mark})
+	a.check(answered, erasure, nil, http.StatusAccepted, http.MethodPost, "/v1/erasures", &told)
+	ids["erasures"] = told.ID
 	ids["channels"] = made(http.MethodPost, "/v1/channels", map[string]any{"url": "ntfy://ntfy.sh/topic", "description": mark}, "id")
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")

@@ -55,7 +55,8 @@ defaults
   timeout server 1h
 listen grapnel
   bind %s
-  option httpchk GET /primary
+  option httpchk
+  http-check send meth GET uri /primary
   http-check expect status 200
   default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
 `
