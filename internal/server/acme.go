@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -27,16 +29,21 @@ type issued struct {
 	log     *slog.Logger
 	alive   context.Context // of requests to the authority
 	end     context.CancelFunc
+	leads   func() bool // false: another node of the database asks the authority
+	ready   sync.Map    // domains whose certificate this process has had
 }
+
+// errAnotherAsks is why there is no certificate yet.
+var errAnotherAsks = errors.New("the leading node has not got the certificate yet")
 
 // acmeDirectory is the directory of the cache beside a database of SQLite. The files have mode
 // 0600.
 const acmeDirectory = "acme"
 
 // newIssued is called before the store opens: docs returns that of now.
-func newIssued(o TLS, place Place, docs func() store.Documents, sealer func() *pass.Sealer,
+func newIssued(o TLS, place Place, docs func() store.Documents, sealer func() *pass.Sealer, leads func() bool,
 	b CertificateBounds, log *slog.Logger) *issued {
-	i := &issued{domains: o.Domains, bounds: b, log: log}
+	i := &issued{domains: o.Domains, bounds: b, log: log, leads: leads}
 	i.alive, i.end = context.WithCancel(context.Background())
 	i.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(o.Domains...), Email: o.Email,
@@ -60,13 +67,26 @@ func (i *issued) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // get returns the certificate for a name. A caller who names none, as for an address, gets that of
 // the first domain.
+//
+// Of several nodes the leading one asks for a new certificate. The proof for TLS-ALPN-01 is stored
+// by its domain, so nodes that ask at once would replace each other's.
 func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if hello.ServerName == "" {
 		named := *hello
 		named.ServerName = i.domains[0]
 		hello = &named
 	}
-	return i.manager.GetCertificate(hello)
+	proof := slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto})
+	if _, had := i.ready.Load(hello.ServerName); !had && !proof && slices.Contains(i.domains, hello.ServerName) && !i.leads() {
+		if _, err := i.manager.Cache.Get(i.alive, hello.ServerName); err != nil {
+			return nil, errors.Join(errAnotherAsks, err)
+		}
+	}
+	got, err := i.manager.GetCertificate(hello)
+	if err == nil && !proof {
+		i.ready.Store(hello.ServerName, nil)
+	}
+	return got, err
 }
 
 // run has each certificate issued at the start, so that no caller waits for it.
@@ -82,6 +102,12 @@ func (i *issued) run(ctx context.Context) {
 			}
 			if ctx.Err() != nil {
 				return
+			}
+			if errors.Is(err, errAnotherAsks) {
+				if failures = 0; !backoff.Wait(ctx.Done(), i.bounds.Turn) {
+					return
+				}
+				continue
 			}
 			after := backoff.Steps{First: i.bounds.Again, Longest: i.bounds.Pause}.After(failures)
 			i.log.Warn("certificate not issued; retrying", "domain", domain, "err", err, "after", after.String())

@@ -7,6 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,34 +34,70 @@ func serialOf(t *testing.T, address string, roots *x509.CertPool) string {
 	return c.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// TestAnyNodeAnswersTheAuthority: of three nodes on one database the authority reaches only the
-// first, and only the second can ask it. The first answers for the second, and the third has the
-// certificate from the database.
+// TestAnyNodeAnswersTheAuthority: three nodes on one database start together with a new domain. The
+// authority reaches only nodes that do not lead: they answer for the one that asked. One certificate
+// is issued, and all show it.
 func TestAnyNodeAnswersTheAuthority(t *testing.T) {
-	reached := freePort(t)
+	var nodes atomic.Pointer[[]member]
+	reached := followers(t, &nodes)
 	directory, roots := pebble(t, freePort(t), reached, 90*24*time.Hour)
-	addresses := []string{fmt.Sprintf("127.0.0.1:%d", reached)}
-	start := func(asks bool, address string) func(*Options) {
-		return func(o *Options) {
-			o.Listen, o.SessionKey = address, strings.Repeat("s", MinSessionKeyLen)
-			if o.TLS = (TLS{Domains: []string{acmeDomain}, Directory: "https://127.0.0.1:1/none"}); asks {
-				o.TLS.Directory = directory
-			}
+	logged := new(logLines)
+	all, _ := members(t, 3, patient, func(o *Options) {
+		o.SessionKey, o.TLS = strings.Repeat("s", MinSessionKeyLen), TLS{Domains: []string{acmeDomain}, Directory: directory}
+		o.Bounds.Certificates.Again = 50 * time.Millisecond // the authority reaches no node before all are there
+		o.Log = slog.New(slog.NewTextHandler(logged, nil))
+	})
+	nodes.Store(&all)
+	poll(t, "all nodes have the certificate", func() bool { return logged.count("certificate ready") == len(all) })
+	first := serialOf(t, all[0].listener.Addr().String(), roots)
+	for i := range all {
+		if is := serialOf(t, all[i].listener.Addr().String(), roots); is == "" || is != first {
+			t.Errorf("node %d shows certificate %q, the first %q", i, is, first)
 		}
 	}
-	n := 0
-	members(t, 3, patient, func(o *Options) {
-		if n > 0 {
-			addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+}
+
+// followers returns a port whose connections go to a node that does not lead.
+func followers(t *testing.T, nodes *atomic.Pointer[[]member]) (port int) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passing sync.WaitGroup
+	pass := func(from net.Conn) {
+		defer from.Close()
+		if nodes.Load() == nil {
+			return
 		}
-		if n == 2 {
-			poll(t, "the second has a certificate", func() bool { return serialOf(t, addresses[1], roots) != "" })
+		for _, n := range *nodes.Load() {
+			if n.life.engine.Leads() {
+				continue
+			}
+			to, err := new(net.Dialer).DialContext(t.Context(), "tcp", n.listener.Addr().String())
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			back := make(chan struct{})
+			go func() { defer close(back); _, _ = io.Copy(from, to); _ = from.Close() }()
+			_, _ = io.Copy(to, from)
+			_ = to.Close()
+			<-back
+			return
 		}
-		start(n == 1, addresses[n])(o)
-		n++
+	}
+	passing.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			passing.Go(func() { pass(c) })
+		}
 	})
-	second := serialOf(t, addresses[1], roots)
-	poll(t, "the third has it too", func() bool { return serialOf(t, addresses[2], roots) == second })
+	t.Cleanup(func() { _ = l.Close(); passing.Wait() })
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // TestSecretsChangeTogetherUnderLoad: a certificate is renewed by ACME, the master key is rotated,

@@ -167,6 +167,7 @@ type CertificateBounds struct {
 	Every time.Duration `bound:"10s" tiny:"10ms"` // between two reads of the files
 	Again time.Duration `bound:"1m"`              // first pause after a certificate was not issued
 	Pause time.Duration `bound:"1h"`              // longest such pause
+	Turn  time.Duration `bound:"1s" tiny:"10ms"`  // between two looks of a node that waits for the leading one
 }
 
 // BacklogBounds limit the work of counting for /metrics.
