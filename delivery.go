@@ -131,6 +131,7 @@ type Attempt struct {
 	Decision        policy.Decision
 	NextAttemptAt   time.Time // zero: no further attempt
 	PolicyRevision  int64     // of the endpoint whose policy applied
+	Erased          bool      // error, headers, body and peer were erased, with the data key that had sealed them
 }
 
 // Last summarizes the attempt for lists.

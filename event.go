@@ -25,6 +25,7 @@ type Event struct {
 	Damaged     bool    // only in lists: the stored bytes do not match their checksum, so Data is not there
 	// ErasedAt is when its content was erased: Data, Metadata and Intake are not there; zero: they are.
 	ErasedAt time.Time
+	Erased   bool // Data and Metadata were erased, with the data key that had sealed them
 }
 
 // HopsKey names the metadata with the number of servers like this one that an event has passed

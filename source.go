@@ -132,6 +132,7 @@ type Aside struct {
 	ContentType string
 	Body        []byte // left out in lists; cut, if a check says so
 	Size        int    // of the stored part of the body
+	Erased      bool   // the body was erased, with the data key that had sealed it; so was what Intake says of the request
 	Intake
 }
 

@@ -17,6 +17,9 @@
 // With -silent the other side is Grapnel itself, told to count nothing: no metrics, promises,
 // issues and alerts. The difference is what these cost.
 //
+// With -sealed Grapnel seals payloads, and the other side is Grapnel that only seals secrets. The
+// difference is the cost of sealing.
+//
 // With -ingest the load is signed requests to a source without endpoints, and the other side is a
 // handler that reads and verifies the same requests and stores nothing.
 //
@@ -78,6 +81,7 @@ func main() {
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
 	flags.BoolVar(&s.postgres, "postgres", false, "keep the data in a PostgreSQL of its own, in the same place")
 	flags.BoolVar(&s.silent, "silent", false, "compare with the same server that counts nothing, instead of the relay")
+	flags.BoolVar(&s.sealed, "sealed", false, "compare a server that seals payloads with the same server that does not, instead of the relay")
 	flags.BoolVar(&s.ingest, "ingest", false, "compare signed requests to a source with a handler that verifies them and stores nothing")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +29,19 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	b := &bench{settings: s, out: out}
-	if s.postgres && s.silent {
-		return errors.New("-silent compares servers on SQLite; it does not go with -postgres")
+	if s.postgres && (s.silent || s.sealed) {
+		return errors.New("-silent and -sealed compare servers on SQLite; they do not go with -postgres")
+	}
+	if s.sealed {
+		key := filepath.Join(dir, "master.key")
+		if err := os.WriteFile(key, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
+			return err
+		}
+		s.flags = append(s.flags, "--master-key", "file:"+key)
 	}
 	if s.ingest {
-		if s.silent || s.batch > 1 || s.endpoints > 1 {
-			return errors.New("-ingest does not go with -silent, -batch and -endpoints")
+		if s.silent || s.sealed || s.batch > 1 || s.endpoints > 1 {
+			return errors.New("-ingest does not go with -silent, -sealed, -batch and -endpoints")
 		}
 		b.endpoints = 0
 		if b.secret, err = newSecret(); err != nil {
@@ -62,6 +70,9 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return err
 	}
 	defer end()
+	if s.sealed {
+		s.flags = append(s.flags, "--encrypt-payloads")
+	}
 	g, err := startServer(ctx, s, dir, urls)
 	if err != nil {
 		return err
@@ -116,17 +127,20 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 	if s.ingest {
 		return startSide(handlerName, "/in/bench", b.secret)
 	}
-	if s.silent {
-		apart := filepath.Join(dir, "silent")
+	if s.silent || s.sealed {
+		name := "clear"
+		if s.flags = slices.Clip(s.flags); s.silent {
+			name, s.flags = "silent", append(s.flags, "--silent")
+		}
+		apart := filepath.Join(dir, name)
 		if err := os.Mkdir(apart, 0o700); err != nil {
 			return nil, nil, err
 		}
-		s.flags = append(slices.Clip(s.flags), "--silent")
 		g, err := startServer(ctx, s, apart, urls)
 		if err != nil {
 			return nil, nil, err
 		}
-		return &side{name: "silent", addr: g.Addr, cpu: g.cpu}, g.Stop, nil
+		return &side{name: name, addr: g.Addr, cpu: g.cpu, disk: g.written}, g.Stop, nil
 	}
 	secret, err := newSecret()
 	if err != nil {

@@ -15,6 +15,7 @@ const (
 	leastOnAServer = 0.35 // with PostgreSQL, which takes its part of the machine
 	leastIngest    = 0.80 // of a handler that verifies and stores nothing
 	leastCounting  = 0.97 // of the same server that counts nothing
+	leastSealed    = 0.85 // of the same server that seals no payloads
 	mostAdded      = 10 * time.Millisecond
 	mostKept       = 1.5 // resident memory a minute after the load, of that before it
 )
@@ -28,6 +29,9 @@ func (b *bench) leastRatio() float64 {
 	}
 	if b.silent {
 		return leastCounting
+	}
+	if b.sealed {
+		return leastSealed
 	}
 	return leastRatio
 }
@@ -84,8 +88,10 @@ func (b *bench) compareThroughput() {
 	}
 	b.say("          processor time per %s: %s %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)", one,
 		relay.name, relayOwn, ownOwn, relayAll, ownAll, 100*relayAll/ownAll)
-	if own.disk != nil && b.database == nil {
-		b.say("          bytes written to the disk for a %s: %.0f", one, median(own.windows, func(w window) float64 { return w.written }))
+	for _, x := range b.sides {
+		if x.disk != nil && b.database == nil {
+			b.say("          bytes written to the disk for a %s by %s: %.0f", one, x.name, median(x.windows, func(w window) float64 { return w.written }))
+		}
 	}
 	if b.database != nil {
 		b.say("          and the database %.0f µs", 1e6*median(own.windows, func(w window) float64 { return w.database / w.delivered }))

@@ -43,6 +43,7 @@ type settings struct {
 	binary     string
 	postgres   bool
 	silent     bool
+	sealed     bool
 	ingest     bool
 	flags      []string // of the server
 }

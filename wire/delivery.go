@@ -81,6 +81,7 @@ type Attempt struct {
 	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
 	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`
 	PayloadHidden   bool              `json:"payload_hidden,omitempty" doc:"the caller may not see values of headers and bodies"`
+	Erased          bool              `json:"erased,omitempty" doc:"error, headers, body and peer were erased, with the data key that had sealed them"`
 	Decision        policy.Decision   `json:"decision" enum:"deliver,retry,fail,throttle,disable"`
 	NextAttemptAt   *time.Time        `json:"next_attempt_at" nullable:"true"`
 	PolicyRevision  int64             `json:"policy_revision" doc:"the endpoint's revision whose policy decided"`

@@ -47,6 +47,7 @@ type Event struct {
 	PayloadHidden bool              `json:"payload_hidden,omitempty" doc:"the caller may not see data"`
 	Damaged       bool              `json:"damaged,omitempty" doc:"only in lists: the stored bytes do not match their checksum, so there is no data; a read of the event is answered with the code damaged"`
 	ErasedAt      *time.Time        `json:"erased_at,omitempty" doc:"its content was erased then: there is no data and no metadata, and it is never delivered again"`
+	Erased        bool              `json:"erased,omitempty" doc:"data and metadata were erased, with the data key that had sealed them"`
 	ContentType   string            `json:"content_type"`
 	Metadata      map[string]string `json:"metadata"`
 	Source        string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`

@@ -47,6 +47,7 @@ type Intake struct {
 	Checks        []grapnel.Check  `json:"checks" doc:"steps of the verification"`
 	KnownBy       *KnownBy         `json:"known_by" nullable:"true" doc:"null: it has no dedupe key"`
 	PayloadHidden bool             `json:"payload_hidden,omitempty" doc:"the caller may not see values of headers and the body"`
+	Erased        bool             `json:"erased,omitempty" doc:"the request and its checks were erased, with the data key that had sealed them"`
 	Body          json.RawMessage  `json:"body,omitempty" doc:"if the body is JSON"`
 	BodyText      *string          `json:"body_text,omitempty" doc:"if the body is text but not JSON"`
 	BodyBase64    []byte           `json:"body_base64,omitempty" doc:"all bytes of the body, if it is neither JSON nor text, or is JSON with spaces between or around its parts"`

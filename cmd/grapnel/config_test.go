@@ -93,6 +93,11 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("fault %d of those together is %q, not %q", i, said[i], want[i])
 		}
 	}
+	write("listen: 8420\nencrypt_payloads: true\n")
+	got = configured(t, nil, "config", "validate", "g.yaml", "--jq", `.faults[]|"\(.line) \(.setting) \(.detail)"`)
+	if want := "2 encrypt_payloads encrypt_payloads: it needs --master-key"; strings.TrimSpace(got.out) != want {
+		t.Errorf("sealing without a key: %+v", got)
+	}
 	write("listen: 8420\nlease: 20s\ntls_cert: c.pem\ntls_key: k.pem\nhttp_redirect: 8080\n")
 	// Kubernetes describes a service named grapnel in variables.
 	env := []string{"GRAPNEL_SERVICE_HOST=10.0.0.1", "GRAPNEL_SERVICE_PORT_HTTP=80", "GRAPNEL_PORT=tcp://10.0.0.1:80", "GRAPNEL_API_PORT_80_TCP_ADDR=10.0.0.1",

@@ -252,6 +252,8 @@ func answered(d *client.Delivery) []cli.Part {
 		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)),
 			Text: a.ResponseBody, Rows: headerRows(a.ResponseHeaders)}
 		switch {
+		case a.Erased:
+			part.Text = "\n(erased)"
 		case len(a.ResponseBase64) > 0:
 			part.Text = fmt.Sprintf("\n(%d bytes that are not text; -o json has them)", len(a.ResponseBase64))
 		case part.Text == "":

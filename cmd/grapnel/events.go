@@ -22,6 +22,9 @@ var events = resource[client.Event]{
 		if e.Data != nil {
 			data = cli.Compact(e.Data)
 		}
+		if e.Erased {
+			data = "(erased)"
+		}
 		return object(e.ID, e.JSON(), [][]string{
 			{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant}, {"source", e.Source},
 			{"occurred", r.Time(&e.OccurredAt)}, {"accepted", r.Time(&e.AcceptedAt)}, {"erased", r.Time(e.ErasedAt)},

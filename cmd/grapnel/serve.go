@@ -124,6 +124,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	cli.Form(flags, "PATH", "store-password-file")
 	cli.Form(flags, "PROGRAM", "store-password-command")
 	flags.StringVar(&f.masterKey, "master-key", "", "where the master key is that seals the secrets in the database; empty: they are in clear")
+	flags.BoolVar(&f.SealPayloads, "encrypt-payloads", false,
+		"seal new payloads in the database, too: data of events, captured requests, answers of receivers; needs --master-key")
 	cli.Form(flags, "file:PATH|env:NAME|credential:NAME|age:PATH|command:PROGRAM", "master-key")
 	flags.StringVar(&f.Name, "name", "", "name of the installation, which its keys and portal links carry; the same at all its nodes")
 	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
@@ -216,6 +218,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	faults.When(n > 0 && n < server.MinSessionKeyLen, "GRAPNEL_SESSION_KEY has %d characters; it needs at least %d", n, server.MinSessionKeyLen)
 	o.MasterKey, err = seal.ParseSource(f.masterKey)
 	faults.Add(err)
+	faults.When(o.SealPayloads && f.masterKey == "", "--encrypt-payloads: it needs --master-key")
 	o.People, err = f.people.options(s, f.dashboard)
 	faults.Add(err)
 	o.Traces, err = trace.FromEnvironment(s.Lookup)

@@ -77,6 +77,7 @@ type Options struct {
 	// StorePassword is where the password of a PostgreSQL database is, if it may change.
 	StorePassword postgres.Password
 	MasterKey     seal.Source // where the master key is that seals secrets; zero: they are stored in clear
+	SealPayloads  bool        // with MasterKey: new payloads too
 	DrainTimeout  time.Duration
 	// addresses that deliveries may reach although they are not public
 	EgressAllow  []netip.Prefix

@@ -41,7 +41,7 @@ func TestNoTableHasASecretInClear(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, files := seen(t, dir); !slices.Equal(got, want) || files < 100 {
+			if got, files := seen(t, dir, canaries()); !slices.Equal(got, want) || files < 100 {
 				t.Errorf("%s: in %d files these are in clear: %q; want %q", when, files, got, want)
 			}
 		}
@@ -144,5 +144,47 @@ func TestADatabaseInClearIsSealed(t *testing.T) {
 	}
 	if _, err := s.client(t, testKey).Publish(t.Context(), client.NewEvent{Tenant: "acme", Type: "a.b", Data: []byte(`{}`)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoTableHasAPayloadInClear looks into the files of a PostgreSQL cluster, as
+// TestNoTableHasASecretInClear does. A second node without the setting shows what the first has
+// sealed.
+func TestNoTableHasAPayloadInClear(t *testing.T) {
+	t.Chdir(t.TempDir()) // admin keys are written here
+	master, _ := masterFile(t, "a")
+	for _, seals := range []bool{false, true} {
+		db := pgtest.For(t, pgtest.Options{})
+		url, err := db.Create(t.Context(), "sealed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options("")
+		o.Store, o.AdminKey, o.SessionKey, o.Lease = url, testKey, "a session key that two nodes share, and more", 3*time.Second
+		o.MasterKey, o.SealPayloads = master, seals
+		s := start(t, o)
+		is := plantPayloads(t, s, "acme")
+		if err := db.Exec(t.Context(), "CHECKPOINT"); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := db.Ask(t.Context(), "SELECT current_setting('data_directory')")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if !seals {
+			want = slices.Sorted(maps.Keys(payloads()))
+		}
+		if got, files := seen(t, dir, payloads()); !slices.Equal(got, want) || files < 100 {
+			t.Errorf("sealed %v: in %d files these are in clear: %q; want %q", seals, files, got, want)
+		}
+		o.SealPayloads = !seals
+		other := start(t, o)
+		showsPayloads(t, other, "acme", is)
+		for _, node := range []running{other, s} {
+			if err := node.stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

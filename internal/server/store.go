@@ -117,7 +117,7 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 		inside := b.Postgres
 		inside.Conns.Patience = cmp.Or(inside.Conns.Patience, min(cmp.Or(o.Lease, DefaultLease)/3, longestPatience))
 		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log, Master: o.MasterKey.Within(b.Seal),
-			Password: o.StorePassword})
+			Payloads: o.SealPayloads, Password: o.StorePassword})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,7 +135,7 @@ func openStore(ctx context.Context, place Place, seen *postgres.History, o *Opti
 
 // sqliteOptions are those of the SQLite store.
 func sqliteOptions(o *Options) sqlite.Options {
-	return sqlite.Options{Bounds: o.Bounds.SQLite, Logger: o.Log, Master: o.MasterKey.Within(o.Bounds.Seal)}
+	return sqlite.Options{Bounds: o.Bounds.SQLite, Logger: o.Log, Master: o.MasterKey.Within(o.Bounds.Seal), Payloads: o.SealPayloads}
 }
 
 // storeNumbers are the numbers of the SQLite store.

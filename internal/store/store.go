@@ -151,6 +151,7 @@ const (
 type Change struct {
 	Delivery int64
 	Identity Identity         // of the delivery; the change applies to no other one that has its row id now
+	Tenant   string           // of the endpoint: its data key seals Attempt and Reason
 	Expect   int              // number of attempts before: it applies only to a pending delivery with as many; or AnyAttempts, OfHead
 	Attempt  *grapnel.Attempt // nil if no attempt led here but an operator or the clock
 	At       time.Time

@@ -37,7 +37,7 @@ func BenchmarkSeal(b *testing.B) {
 	of := &table{keys: map[string]DataKey{}}
 	b.Setenv("GRAPNEL_TEST_MASTER", one)
 	from, _ := ParseSource("env:GRAPNEL_TEST_MASTER")
-	s, err := New(b.Context(), from, nil, of)
+	s, err := New(b.Context(), from, nil, of, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -49,6 +49,7 @@ type Table interface {
 type Sealer struct {
 	source Source
 	table  Table
+	alone  bool // keys has all of them
 
 	mu      sync.RWMutex
 	masters masters
@@ -56,8 +57,10 @@ type Sealer struct {
 }
 
 // New checks the master key against the data keys that a database has, before the database is
-// changed. The table is used later. Without a source and without data keys there is no Sealer.
-func New(ctx context.Context, source Source, has []DataKey, table Table) (*Sealer, error) {
+// changed. The table is used later. alone says that no other process adds data keys: then Open never
+// asks the table, so it may be called by one who holds a connection. Without a source and without
+// data keys there is no Sealer.
+func New(ctx context.Context, source Source, has []DataKey, table Table, alone bool) (*Sealer, error) {
 	if source == (Source{}) {
 		if len(has) > 0 {
 			return nil, errNoMaster
@@ -68,7 +71,7 @@ func New(ctx context.Context, source Source, has []DataKey, table Table) (*Seale
 	if err != nil {
 		return nil, err
 	}
-	s := &Sealer{source: source, table: table, masters: all, keys: map[string]*cipher{}}
+	s := &Sealer{source: source, table: table, alone: alone, masters: all, keys: map[string]*cipher{}}
 	for _, k := range has {
 		if s.keys[k.Tenant], err = all.unwrap(k); err != nil {
 			return nil, err
@@ -85,7 +88,7 @@ func (s *Sealer) Seal(ctx context.Context, at At, plain []byte) ([]byte, error) 
 	key, err := s.key(ctx, at.Tenant)
 	if errors.Is(err, ErrNoKey) {
 		if err = s.add(ctx, at.Tenant); err == nil {
-			key, err = s.key(ctx, at.Tenant)
+			key, err = s.load(ctx, at.Tenant)
 		}
 	}
 	if err != nil {
@@ -121,15 +124,26 @@ func (s *Sealer) Open(ctx context.Context, at At, stored []byte) ([]byte, error)
 	return plain, nil
 }
 
-// key returns the data key of a tenant. Another process may have made it, with a master key that
-// its source got later.
+// key returns the data key of a tenant.
 func (s *Sealer) key(ctx context.Context, tenant string) (*cipher, error) {
 	s.mu.RLock()
-	key, all := s.keys[tenant], s.masters
+	key := s.keys[tenant]
 	s.mu.RUnlock()
-	if key != nil {
+	switch {
+	case key != nil:
 		return key, nil
+	case s.alone:
+		return nil, errNoKey(tenant)
 	}
+	return s.load(ctx, tenant)
+}
+
+// load reads the data key of a tenant. Another process may have made it, with a master key that its
+// source got later.
+func (s *Sealer) load(ctx context.Context, tenant string) (key *cipher, err error) {
+	s.mu.RLock()
+	all := s.masters
+	s.mu.RUnlock()
 	k, found, err := s.table.DataKey(ctx, tenant)
 	if err == nil && !found {
 		err = errNoKey(tenant)

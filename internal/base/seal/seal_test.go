@@ -78,7 +78,7 @@ func source(t *testing.T, text string) Source {
 func sealer(t *testing.T, s Source, of *table) *Sealer {
 	t.Helper()
 	has, _ := of.DataKeys(t.Context())
-	got, err := New(t.Context(), s, has, of)
+	got, err := New(t.Context(), s, has, of, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestSealedBytesAreBoundToTheirRow(t *testing.T) {
 	// The wrapped key of one tenant is none of another.
 	moved := of.keys["acme"]
 	moved.Tenant = "other"
-	if _, err := New(t.Context(), from, []DataKey{moved}, of); !errors.Is(err, errWrongMaster) {
+	if _, err := New(t.Context(), from, []DataKey{moved}, of, false); !errors.Is(err, errWrongMaster) {
 		t.Error(err)
 	}
 }
@@ -137,11 +137,11 @@ func TestWithoutTheMasterKey(t *testing.T) {
 	has, _ := of.DataKeys(t.Context())
 	other, _ := keyFile(t, two)
 	for s, want := range map[Source]error{{}: errNoMaster, other: errWrongMaster} {
-		if _, err := New(t.Context(), s, has, of); !errors.Is(err, want) || grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := New(t.Context(), s, has, of, false); !errors.Is(err, want) || grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("%v; want %v", err, want)
 		}
 	}
-	none, err := New(t.Context(), Source{}, nil, of)
+	none, err := New(t.Context(), Source{}, nil, of, false)
 	if none != nil || err != nil {
 		t.Fatal(none, err)
 	}
@@ -231,20 +231,20 @@ func TestSources(t *testing.T) {
 		opens(t, sealer(t, source(t, "age:"+file), of), At{}, sealed, "secret")
 		moved := of.keys[""]
 		moved.Tenant = "other"
-		if _, err := New(t.Context(), source(t, "age:"+file), []DataKey{moved}, of); !errors.Is(err, errWrongMaster) {
+		if _, err := New(t.Context(), source(t, "age:"+file), []DataKey{moved}, of, false); !errors.Is(err, errWrongMaster) {
 			t.Error(err)
 		}
 	}
 
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
-	if _, err := New(t.Context(), source(t, "credential:master"), nil, of); grapnel.CodeOf(err) != grapnel.CodeInvalid {
+	if _, err := New(t.Context(), source(t, "credential:master"), nil, of, false); grapnel.CodeOf(err) != grapnel.CodeInvalid {
 		t.Error(err)
 	}
 	write(t, filepath.Join(dir, "short"), "tooshort-tooshort-tooshort\n")
 	write(t, filepath.Join(dir, "none"), "# nothing\n")
 	for _, bad := range []string{"file:" + dir + "/away", "env:GRAPNEL_TEST_AWAY", "credential:away", "command:false", "command:echo tooshort",
 		"age:" + path, "file:" + dir + "/short", "file:" + dir + "/none"} {
-		_, err := New(t.Context(), source(t, bad), nil, of)
+		_, err := New(t.Context(), source(t, bad), nil, of, false)
 		if grapnel.CodeOf(err) != grapnel.CodeInvalid || strings.Contains(err.Error(), "tooshort") {
 			t.Errorf("%s: %v", bad, err)
 		}

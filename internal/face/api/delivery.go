@@ -99,7 +99,7 @@ func (a *api) message(c *call, d *grapnel.Delivery) (*wire.ChannelMessage, error
 	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, d.Tenant, d.EventID)
 	switch {
-	case grapnel.CodeOf(err) == grapnel.CodeNotFound, err == nil && ev.Seq != d.EventSeq: // purged; the id may be another event's now
+	case grapnel.CodeOf(err) == grapnel.CodeNotFound, err == nil && (ev.Seq != d.EventSeq || ev.Erased): // purged; the id may be another event's now
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -59,8 +59,8 @@ func eventRoutes() []route {
 func viewEvent(c *call, ev *grapnel.Event) wire.Event {
 	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
 		Metadata: ev.Metadata, Source: ev.Source,
-		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt, Damaged: ev.Damaged, ErasedAt: timeOf(ev.ErasedAt)}
-	if ev.Damaged || v.ErasedAt != nil {
+		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt, Damaged: ev.Damaged, ErasedAt: timeOf(ev.ErasedAt), Erased: ev.Erased}
+	if ev.Damaged || v.ErasedAt != nil || v.Erased {
 		return v
 	}
 	if !c.mayReadPayloads() {

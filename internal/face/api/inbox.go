@@ -76,13 +76,16 @@ func inboxAside(s *grapnel.Aside) wire.InboxRequest {
 }
 
 // withIntake adds how a request came in.
-func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte) wire.Intake {
-	full := wire.Intake{InboxRequest: v}
+func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte, erased bool) wire.Intake {
+	full := wire.Intake{InboxRequest: v, Erased: erased}
 	if in != nil {
 		full.Method, full.Path, full.Remote, full.Headers, full.Checks = in.Method, in.Path, in.Remote, in.Headers, in.Checks
 		if in.Known != "" {
 			full.KnownBy = &wire.KnownBy{By: in.By, Value: in.Known}
 		}
+	}
+	if erased {
+		return full
 	}
 	if !c.mayReadPayloads() {
 		full.Path, _, _ = strings.Cut(full.Path, "?") // some providers put secrets and data into the query
@@ -131,7 +134,7 @@ func getInbox(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return jsonAnswer(http.StatusOK, withIntake(c, inboxAside(&s), &s.Intake, s.Body)), nil
+		return jsonAnswer(http.StatusOK, withIntake(c, inboxAside(&s), &s.Intake, s.Body, s.Erased)), nil
 	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, tenant, id)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound || err == nil && ev.Source == "" {
@@ -140,7 +143,7 @@ func getInbox(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, withIntake(c, inboxEvent(ev), ev.Intake, ev.Data)), nil
+	return jsonAnswer(http.StatusOK, withIntake(c, inboxEvent(ev), ev.Intake, ev.Data, ev.Erased)), nil
 }
 
 // inboxQuery is the query for both halves of the inbox, and the position of each.

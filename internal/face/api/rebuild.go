@@ -70,7 +70,7 @@ func (a *api) rebuilt(c *call, d *grapnel.Delivery) (is rebuild, err error) {
 		return is, nil
 	case err != nil:
 		return is, err
-	case !ev.ErasedAt.IsZero():
+	case ev.Erased, !ev.ErasedAt.IsZero():
 		is.fault = "the event was erased."
 		return is, nil
 	}

@@ -93,6 +93,9 @@ func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
 	case a.PayloadHidden:
 		m.Request.Note = hiddenNote
 		return
+	case a.Erased:
+		m.Request.Note = erasedNote
+		return
 	case d.Message != nil:
 		return
 	case a.RequestHeaders == nil:
@@ -155,6 +158,8 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, ep *client.Endpoi
 	switch {
 	case a.PayloadHidden && a.StatusCode != 0:
 		m.Response.Note = hiddenNote
+	case a.Erased:
+		m.Response.Note = erasedNote
 	case a.StatusCode == 0:
 		m.Response.Note = sentence(a.Error)
 	case a.ResponseBase64 != nil:
@@ -168,6 +173,9 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, ep *client.Endpoi
 
 // hiddenNote stands in the place of data that the session may not see.
 const hiddenNote = "Data, bodies and values of headers are hidden from this session."
+
+// erasedNote stands in the place of data whose data key was destroyed.
+const erasedNote = "Erased, with the data key that had sealed it."
 
 func headers(of map[string]string) (all []header) {
 	for name, value := range of {

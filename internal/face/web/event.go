@@ -159,7 +159,7 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden && e.ErasedAt == nil {
+	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden && e.ErasedAt == nil && !e.Erased {
 		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
 }
@@ -172,6 +172,10 @@ func (m *eventModel) payload(v *visit, e *client.Event) {
 	}
 	if e.PayloadHidden {
 		m.Payload.Note = hiddenNote
+		return
+	}
+	if e.Erased {
+		m.Payload.Note = erasedNote
 		return
 	}
 	if e.DataBase64 != nil {
@@ -216,6 +220,9 @@ func publishAgain(v *visit) (string, error) {
 	}
 	if e.PayloadHidden {
 		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
+	}
+	if e.Erased {
+		return "", refused(http.StatusConflict, "The event cannot be published again.", erasedNote)
 	}
 	delete(e.Metadata, grapnel.TraceKey) // the new event has a trace of its own
 	id := v.PostForm.Get("once")         // a second click publishes the same event, which is stored once

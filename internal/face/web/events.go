@@ -121,7 +121,7 @@ func startOf(e *client.Event) string {
 	if e.PayloadHidden {
 		return "hidden"
 	}
-	if e.ErasedAt != nil {
+	if e.ErasedAt != nil || e.Erased {
 		return "erased"
 	}
 	if e.Damaged {

@@ -166,6 +166,9 @@ func inboxRequest(v *visit) (requestModel, error) {
 	if r.PayloadHidden {
 		m.Message.Note = hiddenNote
 	}
+	if r.Erased {
+		m.Message.Note = erasedNote
+	}
 	for _, h := range r.Headers {
 		m.Message.Headers = append(m.Message.Headers, header{h.Name, h.Value})
 	}

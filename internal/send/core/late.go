@@ -148,7 +148,7 @@ func (l *late) wake() time.Time {
 // The head cannot be attempted until the change is durable. The engine's recorder commits it and
 // answers with Recorded. event names the delivery's event; it is zero if the event was not read.
 func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
-	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
+	ch.Delivery, ch.Identity, ch.Tenant = h.Delivery, h.Identity(), ep.config.Tenant
 	ch.Standing = ep.standing()
 	if ch.Attempt != nil {
 		ch.Expect, ch.Lone = h.Attempts, h.Lane == ""

@@ -8,7 +8,7 @@ import (
 )
 
 // ReasonDamaged is the reason for which a delivery with an untrustworthy payload fails.
-const ReasonDamaged = "the stored payload is missing or does not match its checksum, so it can't be sent"
+const ReasonDamaged = "the stored payload is missing, was erased or does not match its checksum, so it can't be sent"
 
 // ReasonErased is the reason for which a delivery ends whose event was erased.
 const ReasonErased = "its event was erased before it could be delivered"

@@ -91,7 +91,8 @@ func Settle(ep *grapnel.Endpoint, in Finished, l grapnel.Lease, over bool, seed 
 
 // changed is the change of a queue's delivery.
 func changed(ep *grapnel.Endpoint, h *store.Head, ch store.Change, news []News, event Named) Change {
-	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, ep.Policy.FirstDelay()
+	ch.Delivery, ch.Identity, ch.Tenant = h.Delivery, h.Identity(), ep.Tenant
+	ch.Expect, ch.NextDelay = h.Attempts, ep.Policy.FirstDelay()
 	return Change{Endpoint: ep.ID, Change: ch, News: news,
 		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event}}
 }

@@ -55,7 +55,7 @@ func textless(ch core.Change) core.Change {
 // ended is a change that finishes the delivery of another change as damaged.
 func ended(ch core.Change) core.Change {
 	is := ch
-	is.Change = store.Change{Delivery: ch.Delivery, Expect: store.AnyAttempts, At: ch.At, Lease: ch.Lease, NextDelay: ch.NextDelay,
+	is.Change = store.Change{Delivery: ch.Delivery, Tenant: ch.Tenant, Expect: store.AnyAttempts, At: ch.At, Lease: ch.Lease, NextDelay: ch.NextDelay,
 		Status: grapnel.Failed, ReasonCode: grapnel.ReasonDamaged, Reason: endedDamaged, Answer: ch.Answer}
 	is.News = []core.News{{Type: grapnel.EventDeliveryFailed, Reason: endedDamaged}}
 	return is

@@ -6,8 +6,12 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// attemptFormat is the first byte of an encoded attempt; another layout gets another number.
-const attemptFormat = 1
+// The first byte of an encoded attempt; another layout gets another number. In attemptSealed the
+// answer and the sides come last, and are sealed: lists need neither.
+const (
+	attemptFormat = 1
+	attemptSealed = 2
+)
 
 // The bits of an encoded attempt's flags.
 const (
@@ -24,8 +28,17 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	}
 	e := encoder{b: make([]byte, 0, size)}
 	e.b = append(e.b, attemptFormat)
+	encodeCourse(&e, a)
+	encodeAnswer(&e, a)
+	encodeDecided(&e, a)
+	encodeSides(&e, a)
+	return e.b
+}
+
+// encodeCourse writes when the attempt was made, and its result.
+func encodeCourse(e *encoder, a *grapnel.Attempt) {
 	e.int(int64(a.Number))
-	encodeWord(&e, Triggers, a.Trigger)
+	encodeWord(e, Triggers, a.Trigger)
 	e.time(a.ScheduledFor)
 	e.time(a.StartedAt)
 	e.span(a.Duration)
@@ -46,28 +59,46 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	}
 	e.uint(flags)
 	e.int(int64(a.StatusCode))
-	encodeWord(&e, Classes, a.Class)
+	encodeWord(e, Classes, a.Class)
+}
+
+// encodeAnswer writes what the receiver answered.
+func encodeAnswer(e *encoder, a *grapnel.Attempt) {
 	e.text(a.Error)
 	e.texts(a.ResponseHeaders)
 	e.bytes(a.ResponseBody)
-	encodeWord(&e, decisions, a.Decision)
+}
+
+// encodeDecided writes the policy's decision.
+func encodeDecided(e *encoder, a *grapnel.Attempt) {
+	encodeWord(e, decisions, a.Decision)
 	e.time(a.NextAttemptAt)
 	e.int(a.PolicyRevision)
-	if flags&flagRequest != 0 {
-		encodeRequest(&e, a.RequestHeaders)
+}
+
+// encodeSides writes what was sent, and to whom, as the flags say.
+func encodeSides(e *encoder, a *grapnel.Attempt) {
+	if len(a.RequestHeaders) > 0 {
+		encodeRequest(e, a.RequestHeaders)
 	}
-	if flags&flagPeer != 0 {
+	if a.Peer != (grapnel.Peer{}) {
 		e.text(a.Peer.Address)
 		e.text(a.Peer.Certificate)
 		e.time(a.Peer.CertificateUntil)
 	}
-	return e.b
 }
 
 // EmptyAttempt removes what an encoded attempt captured of request and response. Times, status and
-// decision stay.
+// decision stay. It opens nothing.
 func EmptyAttempt(b []byte) ([]byte, error) {
 	a, err := DecodeAttempt(b)
+	if len(b) > 0 && b[0] == attemptSealed {
+		d := decoder{b: b[1:]}
+		decodeCourse(&d, &a)
+		if decodeDecided(&d, &a); !d.bad {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +113,7 @@ func Empty(a *grapnel.Attempt) {
 
 // DecodeLast decodes only the fields of an attempt that lists show.
 func DecodeLast(b []byte) (grapnel.Last, error) {
-	if len(b) == 0 || b[0] != attemptFormat {
+	if len(b) == 0 || b[0] != attemptFormat && b[0] != attemptSealed {
 		return grapnel.Last{}, ErrMangled
 	}
 	d := decoder{b: b[1:]}
@@ -102,45 +133,45 @@ func DecodeLast(b []byte) (grapnel.Last, error) {
 	return last, nil
 }
 
-// DecodeAttempt reads one.
-func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
+// DecodeAttempt reads one that EncodeAttempt has written.
+func DecodeAttempt(b []byte) (a grapnel.Attempt, err error) {
 	if len(b) == 0 || b[0] != attemptFormat {
-		return grapnel.Attempt{}, ErrMangled
+		return a, ErrMangled
 	}
 	d := decoder{b: b[1:]}
-	var flags uint64
-	a := grapnel.Attempt{
-		Number:       int(d.int()),
-		Trigger:      decodeWord(&d, Triggers),
-		ScheduledFor: d.time(),
-		StartedAt:    d.time(),
-		Duration:     d.span(),
-		Phases: grapnel.Phases{
-			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: flag(&d, &flags),
-		},
-		StatusCode:      int(d.int()),
-		Class:           decodeWord(&d, Classes),
-		Error:           d.text(),
-		ResponseHeaders: d.texts(),
-		ResponseBody:    slices.Clone(d.bytes()),
-		Decision:        decodeWord(&d, decisions),
-		NextAttemptAt:   d.time(),
-		PolicyRevision:  d.int(),
-	}
-	if flags&flagRequest != 0 {
-		a.RequestHeaders = decodeRequest(&d)
-	}
-	if flags&flagPeer != 0 {
-		a.Peer = grapnel.Peer{Address: d.text(), Certificate: d.text(), CertificateUntil: d.time()}
-	}
+	flags := decodeCourse(&d, &a)
+	decodeAnswer(&d, &a)
+	decodeDecided(&d, &a)
+	decodeSides(&d, &a, flags)
 	if d.bad {
 		return grapnel.Attempt{}, ErrMangled
 	}
 	return a, nil
 }
 
-// flag reads the flags and returns the first of them.
-func flag(d *decoder, flags *uint64) bool {
-	*flags = d.uint()
-	return *flags&flagReused != 0
+func decodeCourse(d *decoder, a *grapnel.Attempt) (flags uint64) {
+	a.Number, a.Trigger = int(d.int()), decodeWord(d, Triggers)
+	a.ScheduledFor, a.StartedAt, a.Duration = d.time(), d.time(), d.span()
+	a.Phases = grapnel.Phases{DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span()}
+	flags = d.uint()
+	a.Phases.Reused = flags&flagReused != 0
+	a.StatusCode, a.Class = int(d.int()), decodeWord(d, Classes)
+	return flags
+}
+
+func decodeAnswer(d *decoder, a *grapnel.Attempt) {
+	a.Error, a.ResponseHeaders, a.ResponseBody = d.text(), d.texts(), slices.Clone(d.bytes())
+}
+
+func decodeDecided(d *decoder, a *grapnel.Attempt) {
+	a.Decision, a.NextAttemptAt, a.PolicyRevision = decodeWord(d, decisions), d.time(), d.int()
+}
+
+func decodeSides(d *decoder, a *grapnel.Attempt, flags uint64) {
+	if flags&flagRequest != 0 {
+		a.RequestHeaders = decodeRequest(d)
+	}
+	if flags&flagPeer != 0 {
+		a.Peer = grapnel.Peer{Address: d.text(), Certificate: d.text(), CertificateUntil: d.time()}
+	}
 }

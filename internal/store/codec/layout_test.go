@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -76,7 +77,10 @@ func TestLayoutOfEvents(t *testing.T) {
 		intake   = "0137650a87057372635f318080f2818389850604504f5354092f696e2f7372635f31093139322e302e322e3101015801790201026f6b00036e6f7404016b"
 		zeros    = "28b52ffd60000f03800000 1"
 	)
-	f := packer.Freeze(&e)
+	f, err := packer.Freeze(t.Context(), &e)
+	if err != nil {
+		t.Fatal(err)
+	}
 	sameBytes(t, metadata, f.Metadata)
 	sameBytes(t, intake, f.Intake)
 	sameBytes(t, hex.EncodeToString([]byte("{}")), f.Data)
@@ -86,21 +90,21 @@ func TestLayoutOfEvents(t *testing.T) {
 	if e.Source = ""; Sum(&e) != 2159977540 {
 		t.Errorf("without a source the sum is %d", Sum(&e))
 	}
-	if came, err := DecodeMetadata(unhex(t, metadata)); err != nil || !cmp.Equal(e.Metadata, came) {
+	if came, err := packer.metadata(t.Context(), &e, unhex(t, metadata)); err != nil || !cmp.Equal(e.Metadata, came) {
 		t.Errorf("metadata %v, %v", came, err)
 	}
-	if came, err := DecodeIntake(unhex(t, intake), "evt_1"); err != nil || !cmp.Equal(e.Intake, came) {
+	if came, err := packer.DecodeIntake(t.Context(), unhex(t, intake), "acme", "evt_1"); err != nil || !cmp.Equal(e.Intake, came) {
 		t.Errorf("intake %+v, %v", came, err)
 	}
 	// The compressed size depends on the library's version; decompression must work with every
 	// version.
 	data, packed, _ := strings.Cut(zeros, " ")
-	if came, err := packer.Thaw(unhex(t, data), int64(packed[0]-'0')); err != nil || !bytes.Equal(came, make([]byte, 4096)) {
+	if came, err := packer.open(t.Context(), seal.At{}, unhex(t, data), int64(packed[0]-'0')); err != nil || !bytes.Equal(came, make([]byte, 4096)) {
 		t.Errorf("%d bytes, %v", len(came), err)
 	}
 	aside := grapnel.Aside{ID: "asd_1", Tenant: "acme", Why: grapnel.AsideConflict, Event: "evt_1", ContentType: "text/plain",
 		Body: []byte("body")}
-	if got := SumAside(&aside); got != 3724600278 {
+	if got := sumAside(&aside); got != 3724600278 {
 		t.Errorf("the sum of what was set aside is %d", got)
 	}
 }

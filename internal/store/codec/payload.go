@@ -2,23 +2,14 @@ package codec
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"hash/crc32"
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/grapnelhq/grapnel"
-)
-
-// The encodings of an event's data.
-const (
-	packedNot  = 0
-	packedZstd = 1
-	// packedApart is added if the data are in another file, and their Place is in the row.
-	packedApart = 2
-	// packedErased: the event was erased, and its data are the time.
-	packedErased = 64
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 )
 
 // Erasing returns the data of an event that is erased at a time, and their encoding.
@@ -54,7 +45,7 @@ func (f *Frozen) PutApart(p Place) {
 // Apart is the place of data that are in another file, and their encoding there; false: they are in
 // the row.
 func Apart(data []byte, packed int64) (p Place, there int64, apart bool) {
-	if packed < packedApart || IsErased(packed) {
+	if packed&packedApart == 0 {
 		return Place{}, packed, false
 	}
 	d := decoder{b: data}
@@ -65,112 +56,71 @@ func Apart(data []byte, packed int64) (p Place, there int64, apart bool) {
 	return p, packed - packedApart, true
 }
 
-// Data above packFrom bytes is compressed, and stored compressed if that saves at least an eighth:
-// less is not worth decompressing for.
-const packFrom = 1 << 10
-
-// Frozen is an event's data as it is stored. It is computed on the caller's goroutine, because the
-// writer is the bottleneck.
-type Frozen struct {
-	Data     []byte
-	Packed   int64
-	Metadata []byte
-	Intake   []byte
-	Sum      int64 // over everything but the intake, which has its own
-}
-
-// Packer compresses and decompresses. Its methods may be called at the same time.
-type Packer struct {
-	zip   *zstd.Encoder
-	unzip *zstd.Decoder
-	spare sync.Pool // of *[]byte, to compress into
-}
-
-// NewPacker creates a Packer; Close frees its memory.
-func NewPacker() (*Packer, error) {
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
-		zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, err
+// Freeze prepares an event for the writer. Data that is neither compressed nor sealed is the event's
+// own slice and no copy: a caller that gives up before the writer has taken its operation withdraws
+// it, and one that gives up later waits for the end.
+func (p *Packer) Freeze(ctx context.Context, e *grapnel.Event) (f Frozen, err error) {
+	f.Sum = Sum(e)
+	if f.Intake, err = p.EncodeIntake(ctx, e.Intake, e.Tenant, e.ID); err != nil {
+		return f, err
 	}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(1<<30))
-	if err != nil {
-		return nil, err
-	}
-	return &Packer{zip: zip, unzip: unzip, spare: sync.Pool{New: func() any { return new([]byte) }}}, nil
-}
-
-// Close ends it.
-func (p *Packer) Close() {
-	_ = p.zip.Close()
-	p.unzip.Close()
-}
-
-// Freeze prepares an event for the writer. Data that is not compressed is the event's own slice and
-// no copy: a caller that gives up before the writer has taken its operation withdraws it, and one
-// that gives up later waits for the end.
-func (p *Packer) Freeze(e *grapnel.Event) Frozen {
-	f := Frozen{Sum: Sum(e), Intake: EncodeIntake(e.Intake, e.ID)}
 	if len(e.Metadata) > 0 {
 		var enc encoder
 		enc.texts(e.Metadata)
-		f.Metadata = enc.b
-	}
-	f.Data, f.Packed = p.Shrink(e.Data)
-	return f
-}
-
-// Shrink returns data, compressed if that pays, and its encoding.
-func (p *Packer) Shrink(data []byte) ([]byte, int64) {
-	if len(data) > packFrom {
-		if packed := p.pack(data); packed != nil {
-			return packed, packedZstd
+		if f.Metadata = enc.b; p.seals {
+			if f.Metadata, err = p.sealer.Seal(ctx, seal.At{Tenant: e.Tenant, Kind: sealedMetadata, ID: e.ID}, enc.b); err != nil {
+				return f, err
+			}
 		}
 	}
-	return data, packedNot
+	f.Data, f.Packed = p.shrink(e.Data)
+	f.Data, f.Packed, err = p.sealData(ctx, dataAt(e), f.Data, f.Packed)
+	return f, err
 }
 
-// pack returns data compressed, or nil if that does not pay.
-func (p *Packer) pack(data []byte) []byte {
-	spare := p.spare.Get().(*[]byte)
-	*spare = p.zip.EncodeAll(data, (*spare)[:0])
-	var packed []byte
-	if len(*spare) <= len(data)-len(data)/8 {
-		packed = bytes.Clone(*spare)
+func dataAt(e *grapnel.Event) seal.At { return seal.At{Tenant: e.Tenant, Kind: sealedData, ID: e.ID} }
+
+// Thaw sets the data and the metadata of an event that has its other fields. They are as they were
+// published, or the event is Erased, or the error is that they are corrupt.
+func (p *Packer) Thaw(ctx context.Context, e *grapnel.Event, f *Frozen) (err error) {
+	if e.Data, err = p.open(ctx, dataAt(e), f.Data, f.Packed); err == nil {
+		e.Metadata, err = p.metadata(ctx, e, f.Metadata)
 	}
-	if cap(*spare) <= 1<<20 {
-		p.spare.Put(spare)
+	if err == nil && Sum(e) != f.Sum {
+		err = ErrMangled
 	}
-	return packed
+	if err != nil {
+		e.Data, e.Metadata = nil, nil
+	}
+	if errors.Is(err, seal.ErrNoKey) {
+		e.Erased, err = true, nil
+	}
+	return err
 }
 
-// Thaw returns data as it was published.
-func (p *Packer) Thaw(data []byte, packed int64) ([]byte, error) {
-	switch packed {
-	case packedNot:
-		return data, nil
-	case packedZstd:
-		return p.unzip.DecodeAll(data, nil)
-	}
-	return nil, ErrMangled
-}
-
-// Same says whether an event's packed data are those of another event. The same data may be packed
-// differently by another version of the packer.
-func (p *Packer) Same(f *Frozen, data []byte, packed int64) (bool, error) {
+// Same says whether an event's packed data are those of another event with its tenant and id. The
+// same data may be packed differently by another version of the packer, and are sealed differently
+// each time.
+func (p *Packer) Same(ctx context.Context, e *grapnel.Event, f *Frozen, data []byte, packed int64) (bool, error) {
 	if packed == f.Packed && bytes.Equal(data, f.Data) {
 		return true, nil
 	}
-	there, err := p.Thaw(data, packed)
+	there, err := p.open(ctx, dataAt(e), data, packed)
 	if err != nil {
 		return false, err
 	}
-	here, err := p.Thaw(f.Data, f.Packed)
+	here, err := p.open(ctx, dataAt(e), f.Data, f.Packed)
 	return err == nil && bytes.Equal(there, here), err
 }
 
-// DecodeMetadata decodes the metadata written by Freeze.
-func DecodeMetadata(b []byte) (map[string]string, error) {
+// metadata decodes the metadata written by Freeze. Unsealed ones begin with their number, which is
+// below seal's mark.
+func (p *Packer) metadata(ctx context.Context, e *grapnel.Event, b []byte) (_ map[string]string, err error) {
+	if seal.Is(b) {
+		if b, err = p.sealer.Open(ctx, seal.At{Tenant: e.Tenant, Kind: sealedMetadata, ID: e.ID}, b); err != nil {
+			return nil, err
+		}
+	}
 	if len(b) == 0 {
 		return nil, nil
 	}

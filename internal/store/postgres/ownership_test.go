@@ -366,7 +366,7 @@ func TestStopped(t *testing.T) {
 	}
 	c := deliver(heads[0])
 	c.Epoch = old
-	made, err := a.turn(&c)
+	made, err := a.turn(t.Context(), &c)
 	if err != nil {
 		t.Fatal(err)
 	}

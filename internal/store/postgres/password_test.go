@@ -198,7 +198,7 @@ func TestLeastRights(t *testing.T) {
 		})
 		return as(url, "grapnel")
 	}
-	storetest.Short(t, harness(1, func() Bounds { return Bounds{} }, fresh))
+	storetest.Short(t, harness(1, usually, fresh))
 	url := fresh(t)
 	if is, err := Examine(t.Context(), url, Password{}); err != nil || !is.MayCreate {
 		t.Errorf("doctor finds fault: %+v, %v", is, err)

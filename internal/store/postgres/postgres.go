@@ -73,6 +73,8 @@ type Options struct {
 	Password Password
 	// Master is where the master key is. The zero value: nothing is sealed.
 	Master seal.Source
+	// Payloads are sealed, too, with Master. Those stored before stay as they are.
+	Payloads bool
 	// Slot returns a number from 0 to n-1, a different one for each writing connection as far as
 	// possible; nil: a random one.
 	Slot func(n int) int
@@ -122,7 +124,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.packer, err = codec.NewPacker()
 	}
 	if err == nil {
-		err = s.prepare(ctx, o.Master)
+		err = s.prepare(ctx, o)
 	}
 	if err != nil {
 		s.release()
@@ -137,7 +139,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 // prepare makes sure that the database syncs its commits, and migrates it to this program's schema.
-func (s *Store) prepare(ctx context.Context, master seal.Source) error {
+func (s *Store) prepare(ctx context.Context, o Options) error {
 	var fsync, commit, encoding, version string
 	var number int
 	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "+
@@ -159,9 +161,10 @@ func (s *Store) prepare(ctx context.Context, master seal.Source) error {
 	if err != nil {
 		return err
 	}
-	if s.sealer, err = seal.New(ctx, master, has, s); err != nil {
+	if s.sealer, err = seal.New(ctx, o.Master, has, s, false); err != nil {
 		return err
 	}
+	s.packer.Guard(s.sealer, o.Payloads)
 	key, err := readIDKey(ctx, s.pool)
 	if err != nil {
 		return err

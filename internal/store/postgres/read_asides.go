@@ -12,17 +12,16 @@ import (
 
 // Aside returns a request with its body.
 func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	var packed, sum int64
-	var body []byte
-	a, err := readAside(s.reading.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
+	var f codec.Frozen
+	a, err := s.readAside(ctx, s.reading.QueryRow(ctx, asideQuery, id), &f.Packed, &f.Sum, &f.Data)
 	switch {
 	case rows.IsNone(err) || err == nil && !scope.Allows(a.Tenant):
 		return grapnel.Aside{}, store.ErrNotFound("request")
 	case err != nil:
 		return grapnel.Aside{}, readError(ctx, err)
 	}
-	if a.Body, err = s.packer.Thaw(body, packed); err != nil || codec.SumAside(&a) != sum {
-		return grapnel.Aside{}, fmt.Errorf("postgres: request %s: %w", id, codec.ErrMangled)
+	if err = s.packer.ThawAside(ctx, &a, &f); err != nil {
+		return grapnel.Aside{}, fmt.Errorf("postgres: request %s: %w", id, err)
 	}
 	return a, nil
 }
@@ -50,7 +49,7 @@ func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.Aside
 			return nil, readError(ctx, err)
 		}
 		for rows.Next() {
-			a, err := readAside(rows)
+			a, err := s.readAside(ctx, rows)
 			if found++; q.After != "" {
 				q.After = a.ID
 			} else {

@@ -57,7 +57,7 @@ func (r *shownRow) into() []any {
 // readDeliveries calls take with each row; body contains the attempt that finished it. It returns
 // the row ids of all rows, in their order. A row whose event was deleted in between is not taken:
 // it was deleted, too.
-func readDeliveries(ctx context.Context, db rows.Queries, got rows.Asked,
+func (s *database) readDeliveries(ctx context.Context, db rows.Queries, got rows.Asked,
 	take func(d grapnel.Delivery, body []byte)) (seqs []int64, err error) {
 	type shown struct {
 		grapnel.Delivery
@@ -88,6 +88,7 @@ func readDeliveries(ctx context.Context, db rows.Queries, got rows.Asked,
 		seqs = append(seqs, d.Seq)
 		if e := events[d.EventSeq]; e != nil {
 			d.EventID, d.Key = e.id, e.key
+			d.Reason = s.packer.OpenReason(ctx, d.Seq, d.Reason)
 			take(d.Delivery, d.body)
 		}
 	}
@@ -119,14 +120,14 @@ func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*g
 	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
 		one := rows.Ask(ctx, tx, deliveriesQuery, []int64{seq})
-		_, err := readDeliveries(ctx, tx, one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
+		_, err := s.readDeliveries(ctx, tx, one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
 		if err != nil || found == nil || !scope.Allows(found.Tenant) {
 			found = nil
 			return err
 		}
 		var body []byte
 		add := func() error {
-			a, err := codec.DecodeAttempt(body)
+			a, err := s.packer.DecodeAttempt(ctx, seq, body)
 			found.Attempts = append(found.Attempts, a)
 			return err
 		}
@@ -182,11 +183,11 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 		case found > 1:
 			return store.ErrSeveral
 		}
-		if e = s.thaw(&r); e.Damaged {
+		if e = s.thaw(ctx, &r); e.Damaged {
 			return codec.Damaged(id)
 		}
 		if intake != nil {
-			if e.Intake, err = codec.DecodeIntake(intake, e.ID); err != nil {
+			if e.Intake, err = s.packer.DecodeIntake(ctx, intake, e.Tenant, e.ID); err != nil {
 				return err
 			}
 		}
@@ -195,7 +196,7 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 			return err
 		}
 		rows := rows.Ask(ctx, tx, ofEventQuery, e.Seq, first, last, append(again, first))
-		_, err = readDeliveries(ctx, tx, rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
+		_, err = s.readDeliveries(ctx, tx, rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -84,20 +83,18 @@ func (r *eventRow) into() []any {
 }
 
 // thaw returns the event. One whose bytes are corrupt is Damaged, without data.
-func (s *database) thaw(r *eventRow) *grapnel.Event {
+func (s *database) thaw(ctx context.Context, r *eventRow) *grapnel.Event {
 	e := r.Event
 	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
 	var erased bool
 	if e.ErasedAt, erased = codec.ErasedAt(r.data, r.packed); erased {
 		return &e
 	}
-	var corrupt, torn error
-	e.Data, corrupt = s.packer.Thaw(r.data, r.packed)
-	e.Metadata, torn = codec.DecodeMetadata(r.metadata)
-	if err := errors.Join(corrupt, torn); err != nil || codec.Sum(&e) != r.sum {
+	f := codec.Frozen{Data: r.data, Packed: r.packed, Metadata: r.metadata, Sum: r.sum}
+	if err := s.packer.Thaw(ctx, &e, &f); err != nil {
 		s.stats.damaged.Add(1)
 		s.log.Error("event is corrupt", "event", e.ID, "number", e.Seq, "err", err)
-		e.Data, e.Metadata, e.Damaged = nil, nil, true
+		e.Damaged = true
 	}
 	return &e
 }
@@ -119,7 +116,7 @@ func (s *reader) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, er
 			if r.given {
 				r.data = bytes.Clone(r.data)
 			}
-			if e := s.thaw(r); !e.Damaged {
+			if e := s.thaw(ctx, r); !e.Damaged && !e.Erased {
 				events[i] = e
 			}
 			r.given = true

@@ -126,7 +126,7 @@ func (s *lister) list(ctx context.Context, scope store.Scope, q store.DeliveryQu
 			if err != nil {
 				return nil, 0, readError(ctx, err)
 			}
-			seqs, err := readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+			seqs, err := s.readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 			if err != nil {
 				return nil, 0, readError(ctx, err)
 			}
@@ -341,7 +341,7 @@ func (s *lister) EventList(ctx context.Context, scope store.Scope, q store.Event
 		var r eventRow
 		err := f.ask(ctx, s.reading).Each(r.into(), func() {
 			found, q.Before = found+1, r.Seq
-			list = append(list, *s.thaw(&r))
+			list = append(list, *s.thaw(ctx, &r))
 		})
 		if err != nil {
 			return list, readError(ctx, err)

@@ -115,7 +115,7 @@ func (s *lister) Candidates(ctx context.Context, scope store.Scope,
 		f.whereSelected(sel)
 	}
 	f.text(" ORDER BY d.seq LIMIT ").value(q.Limit + 1).text(")" + showJoins + " ORDER BY d.seq")
-	seqs, err := readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+	seqs, err := s.readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	if err != nil {
 		return nil, 0, readError(ctx, err)
 	}
@@ -202,7 +202,7 @@ func (s *lister) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 		if err := rows.Ask(ctx, tx, behindQuery, heads, store.MaxWaiting).Each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
-		_, err = readDeliveries(ctx, tx, rows.Ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
+		_, err = s.readDeliveries(ctx, tx, rows.Ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
 			lanes = append(lanes, grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d, Waiting: behind[d.Seq]})
 		})
 		return err

@@ -50,7 +50,11 @@ func TestNamesForgottenMeanwhile(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	b := store.Batch{Config: version(t, s), Events: []store.Incoming{typed("e1", "order.paid", "k", "ep_1"),
 		typed("e2", "order.sent", "", "ep_1")}}
-	o := &forgetful{&appending{batch: s.batch(&b)}, func() {
+	frozen, err := s.batch(t.Context(), &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &forgetful{&appending{batch: frozen}, func() {
 		for i := range 3 {
 			n := newNeeds()
 			n.targets[fmt.Sprint("ep_other", i)], n.kinds[kind{"other", fmt.Sprint(i), ""}] = true, true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
@@ -175,7 +177,34 @@ func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, 
 // prepared statements, as a pooler of transactions requires.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }, blank))
+	storetest.Run(t, harness(2, usually, blank))
+}
+
+// usually has the default bounds.
+func usually() Options { return Options{} }
+
+// TestStoreSealed runs the suite's random histories and some of its cases on databases that are
+// sealed, payloads included, with usual bounds and with tiny ones in turn.
+func TestStoreSealed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "master.key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("a", seal.MinLength)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := seal.ParseSource("file:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(0)
+	h := harness(2, func() Options {
+		o := Options{Master: from, Payloads: true}
+		if n++; n%2 == 0 {
+			o.Bounds = bounds.Tiny[Bounds](n)
+		}
+		return o
+	}, blank)
+	storetest.Short(t, h)
+	storetest.Drawn(t, h)
 }
 
 // TestStoreTiny runs the suite's random histories, and the random tests of this package, with
@@ -193,7 +222,7 @@ func TestStoreTiny(t *testing.T) {
 		return bounds.Tiny[Bounds](seed)
 	}
 	for round := range seeds {
-		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, next, blank)) })
+		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, func() Options { return Options{Bounds: next()} }, blank)) })
 		t.Run(fmt.Sprint("Lanes", round), func(t *testing.T) { shareLanes(t, nodesWith(t, blank(t), 3, next)) })
 		t.Run(fmt.Sprint("Agree", round), func(t *testing.T) { agree(t, nodesWith(t, blank(t), 3, next)) })
 		t.Run(fmt.Sprint("IDs", round), func(t *testing.T) { idsOverDays(t, nodesWith(t, blank(t), 2, next)) })
@@ -210,8 +239,8 @@ func TestStoreTiny(t *testing.T) {
 	})
 }
 
-// harness opens stores, each with the bounds that next returns. fresh creates an empty database.
-func harness(histories int, next func() Bounds, fresh func(*testing.T) string) storetest.Harness {
+// harness opens stores, each with the options that next returns. fresh creates an empty database.
+func harness(histories int, next func() Options, fresh func(*testing.T) string) storetest.Harness {
 	used := make(map[string]*crossing) // the current or last user of each database
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()
@@ -219,7 +248,9 @@ func harness(histories int, next func() Bounds, fresh func(*testing.T) string) s
 		if strings.HasSuffix(t.Name(), "/Model") {
 			mode, every = "&default_query_exec_mode=exec", 3
 		}
-		used[url] = &crossing{Store: open(t, url+mode, Options{CallersClock: true, Bounds: next()}), every: every}
+		o := next()
+		o.CallersClock = true
+		used[url] = &crossing{Store: open(t, url+mode, o), every: every}
 		used[url].days.worth = 0
 		return used[url]
 	}

@@ -3,11 +3,13 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
@@ -22,17 +24,21 @@ type batch struct {
 }
 
 // batch freezes b; nil stays nil.
-func (s *database) batch(b *store.Batch) *batch {
+func (s *database) batch(ctx context.Context, b *store.Batch) (*batch, error) {
 	if b == nil {
-		return nil
+		return nil, nil
 	}
 	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
 	for i, in := range b.Events {
-		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), targets: in.Targets, known: freezeKnown(in.Known),
+		f, err := s.packer.Freeze(ctx, in.Event)
+		if err != nil {
+			return nil, err
+		}
+		frozen.events[i] = incoming{Event: *in.Event, frozen: f, targets: in.Targets, known: freezeKnown(in.Known),
 			minted: in.Minted}
 		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
 	}
-	return frozen
+	return frozen, nil
 }
 
 func (b *batch) need(n *needs) {
@@ -121,12 +127,16 @@ func readNamed(t *tx) error {
 	return nil
 }
 
-// is says whether e repeats this event.
-func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
+// is says whether e repeats this event. One whose data key was destroyed is another.
+func (m *met) is(ctx context.Context, e *incoming, packer *codec.Packer) (bool, error) {
 	if erased := codec.IsErased(m.packed); erased || m.typ != e.Type || m.key != e.Key {
 		return erased && m.typ == e.Type, nil
 	}
-	return packer.Same(&e.frozen, m.data, m.packed)
+	same, err := packer.Same(ctx, &e.Event, &e.frozen, m.data, m.packed)
+	if errors.Is(err, seal.ErrNoKey) {
+		err = nil
+	}
+	return same, err
 }
 
 func (m *met) placed(id string) store.Placed {
@@ -162,7 +172,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 		return again, nil, nil
 	}
 	if there := t.events[eventName{e.ID, e.Tenant}]; there != nil {
-		same, err := there.is(e, b.packer)
+		same, err := there.is(t.ctx, e, b.packer)
 		if err != nil || !same {
 			return store.Placed{Conflict: true}, nil, err
 		}
@@ -224,7 +234,11 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
 // configuration has changed since. Then it checks the version of the configuration.
 func (s *changer) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	o := &appending{batch: s.batch(&b), once: b.Once}
+	o := &appending{once: b.Once}
+	var err error
+	if o.batch, err = s.batch(ctx, &b); err != nil {
+		return store.Accepted{}, err
+	}
 	return result(&o.done, s.write(ctx, o))
 }
 

@@ -147,7 +147,10 @@ func (o *putting) apply(t *tx) error {
 }
 
 func (s *changer) put(ctx context.Context, o *putting) (store.Put, error) {
-	o.tell = s.batch(o.with.Operational)
+	var err error
+	if o.tell, err = s.batch(ctx, o.with.Operational); err != nil {
+		return store.Put{}, err
+	}
 	return result(&o.done, s.writeAlone(ctx, o))
 }
 

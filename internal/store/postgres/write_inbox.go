@@ -36,9 +36,11 @@ func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
 		return err
 	}
 	a.Size = len(a.Body)
-	body, packed := s.packer.Shrink(a.Body)
-	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), codec.Micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
-		codec.EncodeIntake(&a.Intake, a.ID), body}
+	f, err := s.packer.FreezeAside(ctx, &a)
+	if err != nil {
+		return err
+	}
+	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), codec.Micros(a.At), a.Event, a.ContentType, a.Size, f.Packed, f.Sum, f.Intake, f.Data}
 	return s.write(ctx, &change{do: func(t *tx) error {
 		t.then(addAside, args...)
 		t.then(atStandbys) // it may be stored already
@@ -54,7 +56,11 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 			return err
 		}
 		a.Size = len(a.Body)
-		sql, args = changeAside, append(args, string(a.Why), a.Event, codec.SumAside(&a), codec.EncodeIntake(&a.Intake, a.ID))
+		f, err := s.packer.FreezeAside(ctx, &a)
+		if err != nil {
+			return err
+		}
+		sql, args = changeAside, append(args, string(a.Why), a.Event, f.Sum, f.Intake)
 	}
 	return s.write(ctx, &change{do: func(t *tx) error {
 		t.then(sql, args...)
@@ -63,12 +69,12 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 	}})
 }
 
-func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
+func (s *reader) readAside(ctx context.Context, row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 	var intake []byte
 	if err := row.Scan(append([]any{&a.ID, &a.Tenant, &a.Why, &a.Event, &a.ContentType, &a.Size, &intake}, more...)...); err != nil {
 		return a, err
 	}
-	in, err := codec.DecodeIntake(intake, a.ID)
+	in, err := s.packer.DecodeIntake(ctx, intake, a.Tenant, a.ID)
 	if err != nil {
 		return a, fmt.Errorf("postgres: intake of request %s: %w", a.ID, err)
 	}

@@ -18,7 +18,7 @@ func (s *changer) Record(ctx context.Context, changes []store.Change) ([]store.C
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
 		var err error
-		if o.turns[i], err = s.turn(&changes[i]); err != nil {
+		if o.turns[i], err = s.turn(ctx, &changes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -46,14 +46,21 @@ type tried struct {
 	totals     grapnel.Tried
 }
 
-func (s *changer) turn(c *store.Change) (turn, error) {
-	r := turn{Change: *c, tell: s.batch(rows.Legible(c.Operational))}
+func (s *changer) turn(ctx context.Context, c *store.Change) (r turn, err error) {
+	r.Change = *c
+	if r.Reason, err = s.packer.SealReason(ctx, c.Tenant, c.Delivery, c.Status, c.Reason); err != nil {
+		return r, err
+	}
+	if r.tell, err = s.batch(ctx, rows.Legible(c.Operational)); err != nil {
+		return r, err
+	}
 	if c.Attempt != nil {
-		r.attempt = codec.EncodeAttempt(c.Attempt)
+		if r.attempt, err = s.packer.EncodeAttempt(ctx, c.Tenant, c.Delivery, c.Attempt); err != nil {
+			return r, err
+		}
 		r.Attempt = &tried{c.Attempt.StatusCode, c.Attempt.Class, c.Attempt.Duration, decide.Tried(c)}
 		r.Change.Attempt = nil
 	}
-	var err error
 	if c.Standing != nil {
 		r.standing, err = codec.EncodeStanding(c.Standing.Standing)
 	}

@@ -158,7 +158,7 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 	return (needed == 0 || journaled) && !lost, err
 }
 
-const apartQuery = "SELECT seq, packed, data FROM event WHERE packed >= 2 AND seq > ? ORDER BY seq LIMIT 64"
+const apartQuery = "SELECT seq, packed, data FROM event WHERE packed & 2 AND seq > ? ORDER BY seq LIMIT 64"
 
 // putBack puts the data of all events from a file into their rows. Data of a file that does not
 // exist are lost: their events are corrupt then.

@@ -55,10 +55,11 @@ func secretsIn(b []byte) map[int]bool {
 // tail is a part of the compressed data that no other data contain; nil if they are stored
 // uncompressed.
 func (s *Store) tail(data []byte) []byte {
-	kept, packed := s.packer.Shrink(data)
-	if packed == 0 {
+	f, err := s.packer.Freeze(context.Background(), &grapnel.Event{Data: data})
+	if err != nil || f.Packed == 0 {
 		return nil
 	}
+	kept := f.Data
 	return kept[len(kept)-24:]
 }
 

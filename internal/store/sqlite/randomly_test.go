@@ -102,7 +102,11 @@ func (r *randomly) step(ctx context.Context) {
 	case n < 5:
 		if r.IntN(8) == 0 {
 			b := r.batch()
-			if err := r.s.write(ctx, &poisoned{appending{batch: r.s.batch(&b)}}); err == nil {
+			frozen, err := r.s.batch(ctx, &b)
+			if err == nil {
+				err = r.s.write(ctx, &poisoned{appending{batch: frozen}})
+			}
+			if err == nil {
 				r.t.Error("poison had no effect")
 			}
 			return

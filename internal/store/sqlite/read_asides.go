@@ -14,10 +14,10 @@ import (
 )
 
 // readAside reads the asideColumns of a row.
-func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
+func (s *reader) readAside(ctx context.Context, q *sqlite3.Stmt) (grapnel.Aside, error) {
 	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: rows.ReadWord(q, 2, rows.Asides), Event: q.String(3),
 		ContentType: q.String(4), Size: int(q.Integer(5))}
-	in, err := codec.DecodeIntake(q.Bytes(6), a.ID)
+	in, err := s.packer.DecodeIntake(ctx, q.Bytes(6), a.Tenant, a.ID)
 	if err != nil {
 		return a, fmt.Errorf("sqlite: intake of request %s: %w", a.ID, err)
 	}
@@ -33,11 +33,12 @@ func (s *reader) Aside(ctx context.Context, scope store.Scope, id string) (grapn
 			if !scope.Allows(q.String(1)) {
 				return a, none
 			}
-			if a, err = readAside(q); err != nil {
+			if a, err = s.readAside(ctx, q); err != nil {
 				return a, err
 			}
-			if a.Body, err = s.packer.Thaw(q.Bytes(9), q.Integer(7)); err != nil || codec.SumAside(&a) != q.Integer(8) {
-				return a, fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
+			f := codec.Frozen{Data: q.Bytes(9), Packed: q.Integer(7), Sum: q.Integer(8)}
+			if err = s.packer.ThawAside(ctx, &a, &f); err != nil {
+				return a, fmt.Errorf("sqlite: request %s: %w", id, err)
 			}
 			return a, nil
 		})
@@ -59,7 +60,7 @@ func (s *reader) AsideList(ctx context.Context, scope store.Scope, q store.Aside
 			most, found := min(q.Limit-len(list), math.MaxInt32), 0
 			rows := r.Query(sql).Texts(values...).Int(int64(most))
 			for rows.More(&err) {
-				a, err := readAside(rows)
+				a, err := s.readAside(ctx, rows)
 				if found++; q.After != "" {
 					q.After = a.ID
 				} else {

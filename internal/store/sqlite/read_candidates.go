@@ -63,7 +63,7 @@ func (s *reader) Candidates(ctx context.Context, scope store.Scope,
 			if q.UpTo != 0 && n > q.UpTo {
 				return nil
 			}
-			d, err := fetch(r, n)
+			d, err := fetch(r, s.packer, n)
 			if err != nil {
 				return err
 			}

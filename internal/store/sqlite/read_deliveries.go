@@ -42,10 +42,11 @@ type row struct {
 }
 
 // fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
-func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
+func fetch(r *sqlite3.Conn, p *codec.Packer, seq int64) (*row, error) {
 	for _, query := range []string{finishedRowQuery, pendingRowQuery} {
 		d, err := rows.First(r.Query(query).Int(seq), nil, func(q *sqlite3.Stmt) (d *row, err error) {
 			d = readRow(q)
+			d.Reason = p.OpenReason(context.Background(), d.Seq, d.Reason) // all keys are in memory
 			d.Last, err = last(r, d, q.Bytes(20))
 			return d, err
 		})
@@ -98,22 +99,22 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 // finished delivery is apart from the others (lastColumn).
 func (s *reader) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (*grapnel.Delivery, error) {
-		d, err := fetch(r, seq)
+		d, err := fetch(r, s.packer, seq)
 		if err != nil {
 			return nil, err
 		}
 		if d == nil || !scope.Allows(d.Tenant) {
 			return nil, store.ErrNotFound("delivery")
 		}
-		d.Attempts, err = attempts(r, seq)
+		d.Attempts, err = s.attempts(ctx, r, seq)
 		return &d.Delivery, err
 	})
 }
 
-func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
+func (s *reader) attempts(ctx context.Context, r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
 	for _, query := range []string{attemptsQuery, lastAttemptQuery} {
 		some, err := rows.Each(r.Query(query).Int(delivery), func(q *sqlite3.Stmt) (grapnel.Attempt, error) {
-			return codec.DecodeAttempt(q.Bytes(0))
+			return s.packer.DecodeAttempt(ctx, delivery, q.Bytes(0))
 		})
 		if err != nil {
 			return nil, err

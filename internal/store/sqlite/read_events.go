@@ -190,7 +190,7 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 			return codec.Damaged(id)
 		}
 		if !q.IsNull(15) {
-			if e.Intake, err = codec.DecodeIntake(q.Bytes(15), id); err != nil {
+			if e.Intake, err = s.packer.DecodeIntake(ctx, q.Bytes(15), e.Tenant, id); err != nil {
 				return fmt.Errorf("sqlite: intake of event %s: %w", id, err)
 			}
 		}
@@ -199,7 +199,7 @@ func (s *reader) Event(ctx context.Context, scope store.Scope, tenant, id string
 			numbers = append(numbers, n)
 		}
 		for _, seq := range slices.Backward(numbers) {
-			d, err := fetch(r, seq)
+			d, err := fetch(r, s.packer, seq)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
@@ -24,6 +25,7 @@ type lister struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
 	bounds *Bounds
+	packer *codec.Packer
 	query  store.DeliveryQuery
 	events eventFilter
 	within window // range of the deliveries created by acceptance
@@ -48,7 +50,7 @@ func (l *lister) read(way way, enough func() bool, has func(event int64) (bool, 
 			return false, nil
 		}
 		resume = seq
-		d, err := fetch(l.r, seq)
+		d, err := fetch(l.r, l.packer, seq)
 		if err != nil || d == nil || !l.takes(d) {
 			return err == nil, err
 		}
@@ -72,7 +74,7 @@ func (l *lister) read(way way, enough func() bool, has func(event int64) (bool, 
 
 func (s *reader) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
-		ctx: ctx, r: r, bounds: &s.bounds, query: q,
+		ctx: ctx, r: r, bounds: &s.bounds, packer: s.packer, query: q,
 		events: eventFilter{scope, q.Events()},
 	}
 }

@@ -25,7 +25,7 @@ var apart = Bounds{Apart: 1, LeastApart: 16, ApartStep: 4096, ApartWrite: 2048}
 func apartRows(t *testing.T, s *Store) (n int64) {
 	t.Helper()
 	if err := s.read(t.Context(), func(r *sqlite3.Conn) (err error) {
-		n, err = rows.One(r, "SELECT count(*) FROM event WHERE packed >= 2")
+		n, err = rows.One(r, "SELECT count(*) FROM event WHERE packed & 2")
 		return err
 	}); err != nil {
 		t.Fatal(err)

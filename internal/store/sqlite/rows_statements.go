@@ -8,7 +8,7 @@ import (
 )
 
 // placed is the beginning of queries for the places of data in the file. Data in rows are not read.
-const placed = "SELECT packed, CASE WHEN packed >= 2 THEN data END"
+const placed = "SELECT packed, CASE WHEN packed & 2 THEN data END"
 
 // statements are the writer's. They determine the cost of a delivery that succeeds at the first
 // attempt:

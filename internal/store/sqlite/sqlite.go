@@ -77,6 +77,8 @@ type Options struct {
 	Now func() time.Time
 	// Master is where the master key is. The zero value: nothing is sealed.
 	Master seal.Source
+	// Payloads are sealed, too, with Master. Those stored before stay as they are.
+	Payloads bool
 
 	data string // the file of data, for a copy of the database; "": the one beside it
 }
@@ -138,7 +140,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 			retry:    stoppedTimer(), rest: stoppedTimer(),
 		},
 	}
-	if err := s.open(ctx, path, o.Master); err != nil {
+	if err := s.open(ctx, path, o); err != nil {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
@@ -152,7 +154,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, master seal.Source) (err error) {
+func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -162,10 +164,10 @@ func (s *Store) open(ctx context.Context, path string, master seal.Source) (err 
 	if s.packer, err = codec.NewPacker(); err != nil {
 		return err
 	}
-	err = s.connect(ctx, path, master)
+	err = s.connect(ctx, path, o)
 	if full(err) && s.writer.headroom.give() == nil {
 		// Even opening needs a little space. No new event is accepted until the ballast can be restored.
-		err = errors.Join(s.disconnect(), s.connect(ctx, path, master))
+		err = errors.Join(s.disconnect(), s.connect(ctx, path, o))
 	}
 	if err != nil {
 		return err
@@ -177,7 +179,7 @@ func (s *Store) open(ctx context.Context, path string, master seal.Source) (err 
 }
 
 // connect opens all connections.
-func (s *Store) connect(ctx context.Context, path string, master seal.Source) error {
+func (s *Store) connect(ctx context.Context, path string, o Options) error {
 	if err := fits(path); err != nil {
 		return err
 	}
@@ -194,9 +196,10 @@ func (s *Store) connect(ctx context.Context, path string, master seal.Source) er
 		if err != nil {
 			return err
 		}
-		if s.sealer, err = seal.New(ctx, master, has, s); err != nil {
+		if s.sealer, err = seal.New(ctx, o.Master, has, s, true); err != nil {
 			return err
 		}
+		s.packer.Guard(s.sealer, o.Payloads)
 	}
 	if err := s.writer.tx.prepare(); err != nil {
 		return err

@@ -46,9 +46,13 @@ func TestStoreTiny(t *testing.T) {
 	}
 }
 
-// TestStoreSealed runs the suite's random histories on a database that is sealed.
+// TestStoreSealed runs the suite on a database that is sealed, payloads included, with usual bounds
+// and with tiny ones.
 func TestStoreSealed(t *testing.T) {
-	conforms(t, storetest.Drawn, 3, Options{Ballast: -1, Master: masterKey(t, "a")})
+	sealed := Options{Ballast: -1, Master: masterKey(t, "a"), Payloads: true}
+	t.Run("usual", func(t *testing.T) { conforms(t, storetest.Run, 3, sealed) })
+	sealed.Bounds = bounds.Tiny[Bounds](5)
+	t.Run("tiny", func(t *testing.T) { conforms(t, storetest.Drawn, 3, sealed) })
 }
 
 // masterKey is the source of a master key made of a letter.

@@ -26,7 +26,9 @@ func (s *changer) Append(ctx context.Context, b store.Batch) (store.Accepted, er
 	})
 	o.frozen.events = o.event[:0]
 	o.batch, o.once = &o.frozen, b.Once
-	s.freeze(&b, o.batch)
+	if err := s.freeze(ctx, &b, o.batch); err != nil {
+		return store.Accepted{}, err
+	}
 	err := s.write(ctx, &o.appending)
 	return o.done, err
 }
@@ -59,22 +61,26 @@ func (o *appending) apply(t *tx) error {
 }
 
 // batch encodes the events of a batch, on the goroutine of the caller.
-func (s *database) batch(b *store.Batch) *batch {
+func (s *database) batch(ctx context.Context, b *store.Batch) (*batch, error) {
 	if b == nil {
-		return nil
+		return nil, nil
 	}
 	frozen := new(batch)
-	s.freeze(b, frozen)
-	return frozen
+	return frozen, s.freeze(ctx, b, frozen)
 }
 
-func (s *database) freeze(b *store.Batch, frozen *batch) {
+func (s *database) freeze(ctx context.Context, b *store.Batch, frozen *batch) error {
 	frozen.config, frozen.events = b.Config, slices.Grow(frozen.events, len(b.Events))
 	for _, in := range b.Events {
-		e := incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
+		f, err := s.packer.Freeze(ctx, in.Event)
+		if err != nil {
+			return err
+		}
+		e := incoming{Event: *in.Event, frozen: f, known: freezeKnown(in.Known), targets: in.Targets}
 		e.Data, e.Metadata, e.Intake = nil, nil, nil
 		frozen.events = append(frozen.events, e)
 	}
+	return nil
 }
 
 // stale says whether the batch was matched against another version of the configuration than the
@@ -184,7 +190,7 @@ func meet(t *tx, e *incoming) (*store.Placed, error) {
 		if q.String(3) == e.Type && (erased || q.String(4) == e.Key) {
 			same := erased
 			if !erased {
-				same, _ = t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
+				same, _ = t.data.same(t.packer, e, q.Bytes(6), q.Integer(5)) // corrupt data are other data, as are those without their key
 			}
 			if same {
 				return &store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)),

@@ -66,8 +66,10 @@ func (s *changer) put(ctx context.Context, with store.With, do func(*tx) (int64,
 }
 
 func (s *changer) putting(ctx context.Context, o *putting) (store.Put, error) {
-	o.tell = s.batch(o.with.Operational)
-	err := s.write(ctx, o)
+	var err error
+	if o.tell, err = s.batch(ctx, o.with.Operational); err == nil {
+		err = s.write(ctx, o)
+	}
 	return o.done, err
 }
 

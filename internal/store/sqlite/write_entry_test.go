@@ -15,6 +15,7 @@ var leftOut = map[string]bool{"Change.Attempt": true, "Change.Operational": true
 	"Once.Answer":       true,
 	"Standing.Standing": true, "Answer.Fingerprint": true, "AuditEntry.Seq": true,
 	"Event.Data": true, "Event.Metadata": true, "Event.Intake": true, "Event.Seq": true, "Event.Damaged": true, "Event.ErasedAt": true,
+	"Event.Erased": true, "Change.Tenant": true,
 	"appending.done": true, "recording.done": true, "claiming.done": true, "extending.done": true,
 	"makingDue.done": true, "documenting.done": true}
 

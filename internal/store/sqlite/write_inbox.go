@@ -23,11 +23,13 @@ func (s *changer) SetAside(ctx context.Context, a grapnel.Aside) error {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
-	body, packed := s.packer.Shrink(a.Body)
-	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
+	f, err := s.packer.FreezeAside(ctx, &a)
+	if err != nil {
+		return err
+	}
 	return s.write(ctx, &change{do: func(t *tx) error {
 		set := t.q.addAside.Text(a.ID).Text(a.Tenant).Text(a.Source).Int(why).Int(codec.Micros(a.At))
-		return rows.BindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(intake).Int(packed).Int(sum).Blob(body).Run()
+		return rows.BindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(f.Intake).Int(f.Packed).Int(f.Sum).Blob(f.Data).Run()
 	}})
 }
 
@@ -41,8 +43,11 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
-	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
+	f, err := s.packer.FreezeAside(ctx, &a)
+	if err != nil {
+		return err
+	}
 	return s.write(ctx, &change{do: func(t *tx) error {
-		return rows.BindName(t.q.changeAside.Int(why), a.Event).Blob(intake).Int(sum).Text(a.ID).Text(a.Tenant).Run()
+		return rows.BindName(t.q.changeAside.Int(why), a.Event).Blob(f.Intake).Int(f.Sum).Text(a.ID).Text(a.Tenant).Run()
 	}})
 }

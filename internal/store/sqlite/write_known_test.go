@@ -118,9 +118,12 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		for i, by := range []int{1, 2, 2} {
 			e := &grapnel.Event{ID: fmt.Sprint("lost_", i), Tenant: "acme", Type: "a.b", AcceptedAt: late}
-			b := s.batch(&store.Batch{Events: []store.Incoming{{Event: e, Known: &store.Known{Source: "src_1", By: fmt.Append(nil, by),
-				Until: late.Add(1)}}}})
-			if _, err := b.told(tx); err != nil {
+			b, err := s.batch(t.Context(), &store.Batch{Events: []store.Incoming{{Event: e,
+				Known: &store.Known{Source: "src_1", By: fmt.Append(nil, by), Until: late.Add(1)}}}})
+			if err == nil {
+				_, err = b.told(tx)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 func (s *changer) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
-		if err := s.turn(&changes[i], &o.turns[i]); err != nil {
+		if err := s.turn(ctx, &changes[i], &o.turns[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -75,11 +75,22 @@ type turn struct {
 	tell     *batch        // instead of Operational
 }
 
-func (s *changer) turn(c *store.Change, r *turn) (err error) {
-	*r = turn{Change: c, tell: s.batch(c.Operational)}
+func (s *changer) turn(ctx context.Context, c *store.Change, r *turn) (err error) {
+	*r = turn{Change: c}
+	if reason, err := s.packer.SealReason(ctx, c.Tenant, c.Delivery, c.Status, c.Reason); err != nil {
+		return err
+	} else if reason != c.Reason {
+		is := *c
+		is.Reason, r.Change = reason, &is
+	}
+	if r.tell, err = s.batch(ctx, c.Operational); err != nil {
+		return err
+	}
 	if c.Attempt != nil {
-		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.tried = decide.Tried(c)
+		if r.attempt, err = s.packer.EncodeAttempt(ctx, c.Tenant, c.Delivery, c.Attempt); err != nil {
+			return err
+		}
 	}
 	if c.Standing != nil {
 		r.standing, err = codec.EncodeStanding(c.Standing.Standing)

@@ -134,7 +134,7 @@ func (m *machine) records(t *rapid.T) {
 				grapnel.ReasonExhausted),
 			Due: now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Second), Blocked: chance(t, "blocked", 4),
 			Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerManual), NextDelay: pick(t, "next delay", 0, 0, time.Second),
-			Expect: pick(t, "expect", store.AnyAttempts, store.OfHead),
+			Expect: pick(t, "expect", store.AnyAttempts, store.OfHead), Tenant: pick(t, "tenant", acme, ""),
 		}
 		if r := m.model.find(c.Delivery); r != nil && !chance(t, "any attempts", 4) {
 			c.Expect = r.AttemptsMade

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is cdf502cf36b6e6ae6cc4b6a39831bd1a6a71d74d03e83f60ccbf71a85882ff9c."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 7b5dc1ee71905f102e927d163298f769051fd517dd23716b408514b642ffec2b."""
 
 from __future__ import annotations
 
@@ -117,6 +117,8 @@ Anything = dict[str, Any]
 class Attempt(TypedDict):
     decision: Literal['deliver', 'retry', 'fail', 'throttle', 'disable']
     duration: str
+    erased: NotRequired[bool]
+    "error, headers, body and peer were erased, with the data key that had sealed them"
     error: str | None
     error_class: str
     id: str
@@ -673,6 +675,8 @@ class Event(TypedDict):
     "instead of data, if that is not JSON"
     deliveries: NotRequired[list[Delivery]]
     "only for a single event; without attempts; of redeliveries the newest 256"
+    erased: NotRequired[bool]
+    "data and metadata were erased, with the data key that had sealed them"
     erased_at: NotRequired[str]
     "its content was erased then: there is no data and no metadata, and it is never delivered again"
     id: str
@@ -1136,6 +1140,8 @@ class Intake(TypedDict):
     checks: list[Check]
     "steps of the verification"
     content_type: str
+    erased: NotRequired[bool]
+    "the request and its checks were erased, with the data key that had sealed them"
     event_id: str | None
     "id of the event that it became or, for a conflict, contradicts"
     headers: list[Header]
