@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -202,5 +203,29 @@ func TestChangedSealedBytesAreNoticed(t *testing.T) {
 		if got := p.OpenReason(t.Context(), 7, text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
+	}
+}
+
+// TestLayoutOfSealedValues opens values as they were sealed when the layout was new.
+func TestLayoutOfSealedValues(t *testing.T) {
+	text, err := os.ReadFile("testdata/sealed.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string][]byte{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		of[name] = unhex(t, value)
+	}
+	p := new(Packer)
+	want := freezeAll(t, p, canary)
+	stored := want
+	p.Guard(sealerOf(t, dataKeys{"acme": {Tenant: "acme", Master: "77f65909abba93e9", Wrapped: of["key"]}}), false)
+	stored.frozen = [2]Frozen{{Data: of["data"], Packed: 4, Metadata: of["metadata"], Intake: of["intake"], Sum: 3907980625},
+		{Data: of["body"], Packed: 4, Intake: want.frozen[1].Intake, Sum: 3194405423}}
+	stored.tried, stored.reason = of["attempt"], string(of["reason"])
+	back, errs := stored.thawed(t, p, "acme", "evt_1", 7)
+	if diff := cmp.Diff([...]any{want.event, want.aside, want.attempt, canary}, [...]any{back.event, back.aside, back.attempt, back.reason}); diff != "" {
+		t.Errorf("%v (-went +came):\n%s", errs, diff)
 	}
 }
