@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -250,6 +251,7 @@ func harness(histories int, next func() Options, fresh func(*testing.T) string) 
 		}
 		o := next()
 		o.CallersClock = true
+		o.Bounds.Conns.Patience = time.Minute // a transaction may wait for a processor; those that hang have tests of their own
 		used[url] = &crossing{Store: open(t, url+mode, o), every: every}
 		used[url].days.worth = 0
 		return used[url]
