@@ -40,5 +40,11 @@ type Erased struct {
 	Pending    []int64 // events that have a pending delivery, in the order asked for
 }
 
+// Add adds the result of another part of the events.
+func (e *Erased) Add(part Erased) {
+	e.Events, e.Deliveries, e.Attempts = e.Events+part.Events, e.Deliveries+part.Deliveries, e.Attempts+part.Attempts
+	e.Pending = append(e.Pending, part.Pending...)
+}
+
 // ErrErased refuses to deliver an event that was erased.
 var ErrErased = grapnel.Errorf(grapnel.CodeConflict, "the event was erased: its content is no longer there to deliver")

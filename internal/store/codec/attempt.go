@@ -76,7 +76,8 @@ func encodeDecided(e *encoder, a *grapnel.Attempt) {
 	e.int(a.PolicyRevision)
 }
 
-// encodeSides writes what was sent, and to whom, as the flags say.
+// encodeSides writes the headers that were sent, and the peer. Either may be absent, as the flags
+// of encodeCourse say.
 func encodeSides(e *encoder, a *grapnel.Attempt) {
 	if len(a.RequestHeaders) > 0 {
 		encodeRequest(e, a.RequestHeaders)
@@ -91,14 +92,7 @@ func encodeSides(e *encoder, a *grapnel.Attempt) {
 // EmptyAttempt removes what an encoded attempt captured of request and response. Times, status and
 // decision stay. It opens nothing.
 func EmptyAttempt(b []byte) ([]byte, error) {
-	a, err := DecodeAttempt(b)
-	if len(b) > 0 && b[0] == attemptSealed {
-		d := decoder{b: b[1:]}
-		decodeCourse(&d, &a)
-		if decodeDecided(&d, &a); !d.bad {
-			err = nil
-		}
-	}
+	a, _, _, err := decodeAround(b)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +125,21 @@ func DecodeLast(b []byte) (grapnel.Last, error) {
 		return grapnel.Last{}, ErrMangled
 	}
 	return last, nil
+}
+
+// decodeAround reads what is in clear of an attempt. Of a sealed one it returns the sealed bytes,
+// too, and the flags, by which they are read; of another one it returns no sealed bytes.
+func decodeAround(b []byte) (a grapnel.Attempt, flags uint64, sealed []byte, err error) {
+	if len(b) == 0 || b[0] != attemptSealed {
+		a, err = DecodeAttempt(b)
+		return a, 0, nil, err
+	}
+	d := decoder{b: b[1:]}
+	flags = decodeCourse(&d, &a)
+	if decodeDecided(&d, &a); d.bad {
+		return grapnel.Attempt{}, 0, nil, ErrMangled
+	}
+	return a, flags, d.b, nil
 }
 
 // DecodeAttempt reads one that EncodeAttempt has written.

@@ -23,8 +23,8 @@ const (
 
 const intakeHeader = 1 + crc32.Size
 
-// EncodeIntake writes how the request of a tenant came in that became the event or request with this
-// id.
+// EncodeIntake writes how the request of a tenant came in that became the event or request with
+// this id.
 func (p *Packer) EncodeIntake(ctx context.Context, in *grapnel.Intake, tenant, of string) ([]byte, error) {
 	if in == nil {
 		return nil, nil
@@ -53,7 +53,7 @@ func (p *Packer) EncodeIntake(ctx context.Context, in *grapnel.Intake, tenant, o
 	return e.b[:end], nil
 }
 
-// encodeSent writes the request, and what was found out about it.
+// encodeSent writes the request, and the results of its checks.
 func encodeSent(e *encoder, in *grapnel.Intake) {
 	e.text(in.Method)
 	e.text(in.Path)
@@ -135,12 +135,18 @@ func decodeSent(d *decoder, in *grapnel.Intake) {
 
 // FreezeAside encodes the body and the intake of a request that is set aside.
 func (p *Packer) FreezeAside(ctx context.Context, a *grapnel.Aside) (f Frozen, err error) {
-	f.Sum = sumAside(a)
-	if f.Intake, err = p.EncodeIntake(ctx, &a.Intake, a.Tenant, a.ID); err != nil {
+	if f, err = p.DescribeAside(ctx, a); err != nil {
 		return f, err
 	}
 	f.Data, f.Packed = p.shrink(a.Body)
 	f.Data, f.Packed, err = p.sealData(ctx, bodyAt(a), f.Data, f.Packed)
+	return f, err
+}
+
+// DescribeAside encodes all but the body, which does not change once it is stored.
+func (p *Packer) DescribeAside(ctx context.Context, a *grapnel.Aside) (f Frozen, err error) {
+	f.Sum = sumAside(a)
+	f.Intake, err = p.EncodeIntake(ctx, &a.Intake, a.Tenant, a.ID)
 	return f, err
 }
 

@@ -56,9 +56,9 @@ func Apart(data []byte, packed int64) (p Place, there int64, apart bool) {
 	return p, packed - packedApart, true
 }
 
-// Freeze prepares an event for the writer. Data that is neither compressed nor sealed is the event's
-// own slice and no copy: a caller that gives up before the writer has taken its operation withdraws
-// it, and one that gives up later waits for the end.
+// Freeze prepares an event for the writer. Data that is neither compressed nor sealed is the
+// event's own slice and no copy: a caller that gives up before the writer has taken its operation
+// withdraws it, and one that gives up later waits for the end.
 func (p *Packer) Freeze(ctx context.Context, e *grapnel.Event) (f Frozen, err error) {
 	f.Sum = Sum(e)
 	if f.Intake, err = p.EncodeIntake(ctx, e.Intake, e.Tenant, e.ID); err != nil {

@@ -26,7 +26,7 @@ const (
 	sealedReason   = "reason"
 )
 
-// sealFor seals what is read without its tenant at hand: the tenant stands before the sealed bytes.
+// sealFor writes the tenant before the sealed bytes, because openFor is called without it.
 func (p *Packer) sealFor(ctx context.Context, at seal.At, plain []byte) ([]byte, error) {
 	sealed, err := p.sealer.Seal(ctx, at, plain)
 	e := encoder{b: make([]byte, 0, len(at.Tenant)+len(sealed)+2)}
@@ -65,21 +65,16 @@ func (p *Packer) EncodeAttempt(ctx context.Context, tenant string, delivery int6
 // DecodeAttempt decodes an attempt at a delivery. One whose answer cannot be opened any more is
 // Erased.
 func (p *Packer) DecodeAttempt(ctx context.Context, delivery int64, b []byte) (a grapnel.Attempt, err error) {
-	if len(b) == 0 || b[0] != attemptSealed {
-		return DecodeAttempt(b)
+	a, flags, sealed, err := decodeAround(b)
+	if err != nil || sealed == nil {
+		return a, err
 	}
-	d := decoder{b: b[1:]}
-	flags := decodeCourse(&d, &a)
-	decodeDecided(&d, &a)
-	if d.bad {
-		return grapnel.Attempt{}, ErrMangled
-	}
-	plain, err := p.openFor(ctx, attemptAt("", delivery, a.Number), d.b)
+	plain, err := p.openFor(ctx, attemptAt("", delivery, a.Number), sealed)
 	if errors.Is(err, seal.ErrNoKey) {
 		a.Erased = true
 		return a, nil
 	}
-	d = decoder{b: plain}
+	d := decoder{b: plain}
 	decodeAnswer(&d, &a)
 	decodeSides(&d, &a, flags)
 	if err == nil && d.bad {
@@ -97,8 +92,8 @@ func reasonAt(tenant string, delivery int64) seal.At {
 	return seal.At{Tenant: tenant, Kind: sealedReason, ID: strconv.FormatInt(delivery, 10)}
 }
 
-// SealReason returns the reason of a delivery's state as it is stored. It may quote what a transform,
-// a consumer or a receiver said, except for one that was delivered.
+// SealReason returns the reason of a delivery's state as it is stored. It may quote a transform, a
+// consumer or a receiver, unless the delivery was delivered.
 func (p *Packer) SealReason(ctx context.Context, tenant string, delivery int64, state grapnel.Status, reason string) (string, error) {
 	if !p.seals || reason == "" || state == grapnel.Delivered {
 		return reason, nil

@@ -109,9 +109,9 @@ func (is *sealedThings) thawed(t *testing.T, p *Packer, tenant, id string, deliv
 	return back, errs
 }
 
-// TestPayloadsAreSealed: with sealing no stored value has the canary, without it each has; a packer
-// that seals nothing new opens them all; nothing opens elsewhere; without the data key all is
-// Erased and what is no payload stays.
+// TestPayloadsAreSealed: with sealing no stored value has the canary, without it each has. A packer
+// that seals nothing new opens them all. No value opens in another row. Without the data key every
+// payload is Erased, and the other fields are read as before.
 func TestPayloadsAreSealed(t *testing.T) {
 	keys := dataKeys{}
 	sealer := sealerOf(t, keys)

@@ -40,8 +40,7 @@ func (s *keeper) EraseEvents(ctx context.Context, e store.Erasure) (done store.E
 		if err != nil {
 			return done, err
 		}
-		done.Events, done.Deliveries, done.Attempts = done.Events+of.Events, done.Deliveries+of.Deliveries, done.Attempts+of.Attempts
-		done.Pending = append(done.Pending, of.Pending...)
+		done.Add(of)
 	}
 	return done, ctx.Err()
 }
@@ -135,11 +134,10 @@ func emptyBodies(ctx context.Context, tx pgx.Tx, b *pgx.Batch, query, update str
 
 // reclaimed are the tables that Reclaim vacuums.
 var reclaimed = []string{"event", "event_name", "finished", "attempt", "mark", "lane", "audit", "document", "answer", "aside", "known", "replay",
-	"kind",
-	"data_key", "endpoint", "source", "policy", "event_type", "api_key", "access_record", "standing", "total", "total_type", "tally"}
+	"kind", "data_key", "endpoint", "source", "policy", "event_type", "api_key", "access_record", "standing", "total", "total_type", "tally"}
 
-// Reclaim vacuums: the space of old rows is free then, and gets new ones. Until it does, PostgreSQL
-// leaves their bytes in it. Only VACUUM FULL writes the files anew, and excludes everyone meanwhile.
+// Reclaim vacuums, which frees the space of old rows. PostgreSQL leaves their bytes there until new
+// rows are written over them. Only VACUUM FULL writes the files anew; it locks them meanwhile.
 func (s *keeper) Reclaim(ctx context.Context) (string, error) {
 	tables := strings.Join(reclaimed, ", ")
 	left := "run VACUUM FULL " + tables + " when a pause is possible: PostgreSQL leaves deleted bytes in the free space of its files. " +

@@ -56,7 +56,7 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 			return err
 		}
 		a.Size = len(a.Body)
-		f, err := s.packer.FreezeAside(ctx, &a)
+		f, err := s.packer.DescribeAside(ctx, &a)
 		if err != nil {
 			return err
 		}

@@ -44,8 +44,7 @@ func (s *keeper) EraseEvents(ctx context.Context, e store.Erasure) (done store.E
 			}}); err != nil {
 				return err
 			}
-			done.Events, done.Deliveries, done.Attempts = done.Events+some.Events, done.Deliveries+some.Deliveries, done.Attempts+some.Attempts
-			done.Pending = append(done.Pending, some.Pending...)
+			done.Add(some)
 			seqs = seqs[n:]
 		}
 		return nil

@@ -43,7 +43,7 @@ func (s *changer) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) e
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
-	f, err := s.packer.FreezeAside(ctx, &a)
+	f, err := s.packer.DescribeAside(ctx, &a)
 	if err != nil {
 		return err
 	}
