@@ -60,6 +60,17 @@ type Bounds struct {
 	Documents store.DocumentBounds
 
 	Conns Conns
+
+	Passwords PasswordBounds
+}
+
+// PasswordBounds limit the reading of a password that may change.
+type PasswordBounds struct {
+	// Stays is for how long connections share the output of a command: a store that connects anew
+	// opens all its connections at once.
+	Stays  time.Duration `bound:"10s" tiny:"1ms"`
+	Within time.Duration `bound:"30s"`               // for a command, which may hang
+	Most   int64         `bound:"64KiB" tiny:"1KiB"` // bytes of a file; tokens of clouds have up to 4 KiB
 }
 
 // Conns bounds the connections of a store. Each kind of use has its own, so that a slow use of one

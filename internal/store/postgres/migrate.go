@@ -53,7 +53,7 @@ func alone(ctx context.Context, url string, password Password,
 	if !Unprepared(config) { // a pooler may be in between, and each statement is used once
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	if err := (&passwords{from: password}).give(ctx, config); err != nil {
+	if err := (&passwords{from: password, bounds: bounds.Fill(PasswordBounds{})}).give(ctx, config); err != nil {
 		return schema.Status{Place: place}, grapnel.Errorf(grapnel.CodeUnavailable, "the database cannot be used: %v", err)
 	}
 	var found schema.Status

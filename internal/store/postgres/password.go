@@ -23,18 +23,10 @@ type Password struct {
 	Command string // a program with its arguments, started without a shell; it prints the password
 }
 
-const (
-	// passwordStays is for how long connections share the output of a command: a store that connects
-	// anew opens all its connections at once.
-	passwordStays = 10 * time.Second
-	// passwordWithin bounds a command, which may hang.
-	passwordWithin = 30 * time.Second
-	passwordMost   = 64 << 10 // bytes of a password; tokens of clouds have up to 4 KiB
-)
-
 // passwords reads a password when connections need it.
 type passwords struct {
-	from Password
+	from   Password
+	bounds PasswordBounds
 
 	mu   sync.Mutex // held while a command runs, so that one run serves all who wait
 	text string
@@ -56,10 +48,10 @@ func (p *passwords) give(ctx context.Context, config *pgx.ConnConfig) (err error
 func (p *passwords) current(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.read.IsZero() && time.Since(p.read) <= passwordStays {
+	if !p.read.IsZero() && time.Since(p.read) <= p.bounds.Stays {
 		return p.text, nil
 	}
-	text, err := p.from.ask(ctx)
+	text, err := p.ask(ctx)
 	if err == nil && p.from.Command != "" {
 		p.text, p.read = text, time.Now()
 	}
@@ -67,7 +59,7 @@ func (p *passwords) current(ctx context.Context) (string, error) {
 }
 
 // ask reads the password anew. Its errors show nothing that a command printed.
-func (p Password) ask(ctx context.Context) (string, error) {
+func (p *passwords) ask(ctx context.Context) (string, error) {
 	text, err := p.output(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the password of the database failed: %w", err)
@@ -78,18 +70,18 @@ func (p Password) ask(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-func (p Password) output(ctx context.Context) ([]byte, error) {
-	if p.Command == "" {
-		file, err := os.Open(p.File)
+func (p *passwords) output(ctx context.Context) ([]byte, error) {
+	if p.from.Command == "" {
+		file, err := os.Open(p.from.File)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = file.Close() }()
-		return io.ReadAll(io.LimitReader(file, passwordMost))
+		return io.ReadAll(io.LimitReader(file, p.bounds.Most))
 	}
-	ctx, cancel := context.WithTimeout(ctx, passwordWithin)
+	ctx, cancel := context.WithTimeout(ctx, p.bounds.Within)
 	defer cancel()
-	args := strings.Fields(p.Command)
+	args := strings.Fields(p.from.Command)
 	if len(args) == 0 {
 		return nil, errors.New("the command is empty")
 	}
@@ -98,8 +90,8 @@ func (p Password) output(ctx context.Context) ([]byte, error) {
 	return cmd.Output()
 }
 
-// refused says whether a connection that was begun at a time failed because of an old password. Then
-// the next one gets the present one. A password that has just been read is not tried again.
+// refused says whether a connection that was begun at a time failed because of an old password.
+// Then the next one gets the present one. A password that has just been read is not tried again.
 func (p *passwords) refused(err error, began time.Time) bool {
 	var failed *pgconn.ConnectError
 	state := stateOf(err)

@@ -102,10 +102,11 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := Check(url); err != nil {
 		return nil, err
 	}
+	b := bounds.Fill(o.Bounds)
 	d := &database{
 		connections: connections{
-			bounds: bounds.Fill(o.Bounds), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
-			history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1), password: passwords{from: o.Password},
+			bounds: b, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
+			history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1), password: passwords{from: o.Password, bounds: b.Passwords},
 		},
 		names: names{named: named{make(map[string]int32), make(map[kind]int32)}}, callers: o.CallersClock, stopped: make(chan struct{}),
 	}

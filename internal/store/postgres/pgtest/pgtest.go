@@ -81,8 +81,8 @@ func For(t testing.TB, o Options) *Server {
 	return s
 }
 
-// programs finds the directory PGTEST_BIN, or else the newest PostgreSQL of Debian's, which is not in
-// the path, or else the one in the path.
+// programs finds the directory PGTEST_BIN, or else the newest PostgreSQL of Debian's, which is not
+// in the path, or else the one in the path.
 func programs() (string, error) {
 	if chosen := os.Getenv("PGTEST_BIN"); chosen != "" {
 		return chosen, nil
