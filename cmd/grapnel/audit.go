@@ -59,7 +59,7 @@ func (s *session) auditExport() *cobra.Command {
 					return err
 				}
 			}
-			check := chain.NewChecker(after)
+			check := chain.NewChecker(after, chain.Bounds{})
 			err := s.download(ctx, file, "the audit", false, func(ctx context.Context, out io.Writer) error {
 				return r.ExportAudit(ctx, last.Last, last.Head, io.MultiWriter(out, check))
 			})
@@ -129,7 +129,7 @@ func (s *session) auditVerify() *cobra.Command {
 }
 
 func (s *session) checkFiles(after, head *chain.Hash, files ...string) (chain.Report, error) {
-	c := chain.NewChecker(after)
+	c := chain.NewChecker(after, chain.Bounds{})
 	for _, name := range files {
 		c.File(name)
 		if err := s.copyFile(c, name); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/rapidtest"
 )
 
@@ -26,7 +27,11 @@ func linked(n int, after Hash) (lines [][]byte, head Hash) {
 }
 
 func check(after, head *Hash, files ...[]byte) Report {
-	c := NewChecker(after)
+	return checkWithin(Bounds{}, after, head, files...)
+}
+
+func checkWithin(b Bounds, after, head *Hash, files ...[]byte) Report {
+	c := NewChecker(after, b)
 	for i, text := range files {
 		c.File(fmt.Sprint("file ", i))
 		for part := range slices.Chunk(text, 7) {
@@ -153,8 +158,10 @@ func TestWhatOnlyTheHeadShows(t *testing.T) {
 
 // TestFaultsAreBounded: a file that is none of a chain costs no more than its length.
 func TestFaultsAreBounded(t *testing.T) {
-	is := check(&Hash{}, nil, bytes.Repeat([]byte("x\n"), 1000), bytes.Repeat([]byte("y"), 3*longestLine))
-	if is.Lines != 1001 || is.Count != 1001 || len(is.Faults) != mostFaults {
-		t.Errorf("%d lines, %d faults, of which %d", is.Lines, is.Count, len(is.Faults))
+	for _, b := range []Bounds{bounds.Fill(Bounds{}), {Line: 512, Faults: 1}} {
+		is := checkWithin(b, &Hash{}, nil, bytes.Repeat([]byte("x\n"), 1000), bytes.Repeat([]byte("y"), 3*b.Line))
+		if is.Lines != 1001 || is.Count != 1001 || len(is.Faults) != b.Faults {
+			t.Errorf("%+v: %d lines, %d faults, of which %d", b, is.Lines, is.Count, len(is.Faults))
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 )
 
 // Kind is a kind of fault.
@@ -39,14 +41,16 @@ type Report struct {
 	Faults   []Fault `json:"faults"` // the first of them
 }
 
-const (
-	longestLine = 64 << 10
-	mostFaults  = 20
-)
+// Bounds are the sizes inside this package; see package bounds.
+type Bounds struct {
+	Line   int `bound:"65536" least:"512"` // bytes; a longer one is Unread
+	Faults int `bound:"20"`                // reported; all are counted
+}
 
 // Checker checks a chain that is written to it in parts. A fault is reported once, at its line: the
 // line behind a changed one may follow what that one says or what it is.
 type Checker struct {
+	bounds  Bounds
 	file    string
 	at      int // lines of the file
 	part    []byte
@@ -57,8 +61,8 @@ type Checker struct {
 }
 
 // NewChecker checks a chain whose first line follows after; nil: it may follow anything.
-func NewChecker(after *Hash) *Checker {
-	c := &Checker{places: map[Hash]int{}, report: Report{Faults: []Fault{}}}
+func NewChecker(after *Hash, b Bounds) *Checker {
+	c := &Checker{bounds: bounds.Fill(b), places: map[Hash]int{}, report: Report{Faults: []Fault{}}}
 	if after != nil {
 		c.follows, c.places[*after], c.report.Head = []Hash{*after}, 0, after.String()
 	}
@@ -79,7 +83,7 @@ func (c *Checker) Write(p []byte) (int, error) {
 		if !whole {
 			end = len(rest)
 		}
-		if c.long = c.long || len(c.part)+end > longestLine; !c.long {
+		if c.long = c.long || len(c.part)+end > c.bounds.Line; !c.long {
 			c.part = append(c.part, rest[:end]...)
 		}
 		if rest = rest[end:]; whole {
@@ -122,7 +126,7 @@ func (c *Checker) line() {
 }
 
 func (c *Checker) fault(kind Kind, detail string, prev *Hash) {
-	if c.report.Count++; len(c.report.Faults) < mostFaults {
+	if c.report.Count++; len(c.report.Faults) < c.bounds.Faults {
 		c.report.Faults = append(c.report.Faults, Fault{c.file, c.at, kind, detail, prev})
 	}
 }

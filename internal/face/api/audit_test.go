@@ -17,7 +17,7 @@ func (w *world) exported(target string, after *chain.Hash) (text []byte, is chai
 	if r.StatusCode != 200 {
 		w.t.Fatalf("%s: answered %d %s", target, r.StatusCode, r.body)
 	}
-	c := chain.NewChecker(after)
+	c := chain.NewChecker(after, chain.Bounds{})
 	_, _ = c.Write(r.body)
 	return r.body, c.End(nil)
 }
