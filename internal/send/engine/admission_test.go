@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// usual are the bounds of a server that nobody tuned.
+// usual has the defaults of the bounds.
 var usual = bounds.Fill(AdmissionBounds{})
 
 // TestWhatCanWaitIsRefusedFirst: under any strain that refuses single events, batches are refused

@@ -367,16 +367,6 @@ func (m *Metrics) forget(conf *configuration.Snapshot) {
 	maps.DeleteFunc(m.open, func(id string, _ bool) bool { return conf.At(id) == nil })
 }
 
-// limited counts a publish that the tenant's rate or the limit of its day refused.
-func (m *Metrics) limited(kind work, err error) {
-	switch grapnel.CodeOf(err) {
-	case grapnel.CodeRateLimited:
-		m.refused(kind, overRate)
-	case grapnel.CodeQuota:
-		m.refused(kind, overDay)
-	}
-}
-
 func (m *Metrics) refused(what work, why cause) {
 	m.shed.WithLabelValues(string(what), string(why)).Inc()
 }

@@ -111,8 +111,8 @@ func (o *orders) Discard(ctx context.Context, scope store.Scope, delivery int64,
 	return o.giveUp(ctx, scope, delivery, by, store.Discard, grapnel.VerbDiscard)
 }
 
-// EndErased ends the pending deliveries of an event that is going to be erased, and returns how many
-// there were. A delivery whose attempt is in flight ends with it.
+// EndErased ends the pending deliveries of an event that is going to be erased, and returns how
+// many there were. A delivery whose attempt is in flight ends with it.
 func (o *orders) EndErased(ctx context.Context, tenant, event string) (ended int, err error) {
 	_, all, err := o.store.Event(ctx, store.Of(tenant), tenant, event)
 	if grapnel.CodeOf(err) == grapnel.CodeDamaged {

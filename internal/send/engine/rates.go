@@ -112,9 +112,21 @@ func (r *rates) take(ctx context.Context, events []store.Incoming) (all []taken,
 				return all, err
 			}
 		}
-		all = append(all, t)
+		if t.cost > 0 || t.day != nil {
+			all = append(all, t)
+		}
 	}
 	return all, nil
+}
+
+// limited counts a publish that the tenant's rate or the limit of its day refused.
+func (m *Metrics) limited(kind work, err error) {
+	switch grapnel.CodeOf(err) {
+	case grapnel.CodeRateLimited:
+		m.refused(kind, overRate)
+	case grapnel.CodeQuota:
+		m.refused(kind, overDay)
+	}
 }
 
 func (r *rates) tooFast(s share, each, burst, wait time.Duration, now time.Time) error {
@@ -176,6 +188,9 @@ func (d *dayCount) of(day string) int64 {
 
 // end takes the result of a publish.
 func (r *rates) end(all []taken, events []store.Incoming, done store.Accepted, err error) {
+	if len(all) == 0 { // as for tenants without limits
+		return
+	}
 	var fresh []share // that the day counts
 	for i, placed := range done.Events {
 		if !placed.Duplicate && !placed.Conflict {
