@@ -108,10 +108,7 @@ func (a *api) setTLS(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *str
 
 // checkProxy judges a proxy's address as that of an endpoint: a tenant names both.
 func (a *api) checkProxy(raw string) error {
-	if err := readableProxy(raw); err != nil {
-		return err
-	}
-	u, err := egress.ParseProxy(raw)
+	u, err := parseProxy(raw)
 	if err != nil {
 		return err
 	}
@@ -119,16 +116,11 @@ func (a *api) checkProxy(raw string) error {
 	return a.CheckURL(u.String())
 }
 
-// readableProxy judges the form of a proxy; none is good too.
-func readableProxy(raw string) error {
-	if raw == "" {
-		return nil
-	}
+func parseProxy(raw string) (*url.URL, error) {
 	if strings.Contains(raw, redacted) {
-		return errors.New("must have its password, since another part of it changes")
+		return nil, errors.New("must have its password, since another part of it changes")
 	}
-	_, err := egress.ParseProxy(raw)
-	return err
+	return egress.ParseProxy(raw)
 }
 
 func hostOf(raw string) string {

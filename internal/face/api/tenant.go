@@ -88,7 +88,7 @@ func patchTenant(a *api, c *call) (answer, error) {
 		}
 		limitRate(in.PublishRate)
 		if in.Proxy != viewTerms(name, is).Proxy { // else it is as it was, with its password
-			if err := readableProxy(in.Proxy); err != nil {
+			if _, err := parseProxy(in.Proxy); err != nil && in.Proxy != "" {
 				f.Add("/proxy", "%s", err)
 			}
 			is.Proxy = grapnel.Secret{Text: in.Proxy, CreatedAt: c.now}
