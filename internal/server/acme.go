@@ -76,14 +76,17 @@ func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		named.ServerName = i.domains[0]
 		hello = &named
 	}
-	proof := slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto})
-	if _, had := i.ready.Load(hello.ServerName); !had && !proof && slices.Contains(i.domains, hello.ServerName) && !i.leads() {
+	_, had := i.ready.Load(hello.ServerName)
+	if had || slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // the latter is the authority, which wants a proof
+		return i.manager.GetCertificate(hello)
+	}
+	if slices.Contains(i.domains, hello.ServerName) && !i.leads() {
 		if _, err := i.manager.Cache.Get(i.alive, hello.ServerName); err != nil {
 			return nil, errors.Join(errAnotherAsks, err)
 		}
 	}
 	got, err := i.manager.GetCertificate(hello)
-	if err == nil && !proof {
+	if err == nil {
 		i.ready.Store(hello.ServerName, nil)
 	}
 	return got, err

@@ -35,8 +35,8 @@ func serialOf(t *testing.T, address string, roots *x509.CertPool) string {
 }
 
 // TestAnyNodeAnswersTheAuthority: three nodes on one database start together with a new domain. The
-// authority reaches only nodes that do not lead: they answer for the one that asked. One certificate
-// is issued, and all show it.
+// authority reaches only nodes that do not lead: they answer for the one that asked. One
+// certificate is issued, and all show it.
 func TestAnyNodeAnswersTheAuthority(t *testing.T) {
 	var nodes atomic.Pointer[[]member]
 	reached := followers(t, &nodes)

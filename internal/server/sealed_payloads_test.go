@@ -107,7 +107,7 @@ func plantPayloads(t *testing.T, s running, tenant string) (is planted) {
 	return is
 }
 
-// showsPayloads checks that the API and a page show what was planted.
+// showsPayloads checks that the API and a page show every payload of plantPayloads.
 func showsPayloads(t *testing.T, s running, tenant string, is planted) {
 	t.Helper()
 	c := s.client(t, testKey)
@@ -140,9 +140,9 @@ func showsPayloads(t *testing.T, s running, tenant string, is planted) {
 	}
 }
 
-// TestNoFileHasAPayloadInClear: while the server runs, after it has stopped, and in a backup. With a
-// master key alone the same search finds every payload. The setting may come and go: what was
-// stored is shown, and stays as it was stored.
+// TestNoFileHasAPayloadInClear: while the server runs, after it has stopped, and in a backup. With
+// a master key but without SealPayloads the same search finds every payload. When the setting
+// changes, stored payloads stay as they were stored, and are shown.
 func TestNoFileHasAPayloadInClear(t *testing.T) {
 	all := slices.Sorted(maps.Keys(payloads()))
 	master, _ := masterFile(t, "a")

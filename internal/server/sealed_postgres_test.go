@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,34 +26,14 @@ func TestNoTableHasASecretInClear(t *testing.T) {
 	all := slices.Sorted(maps.Keys(canaries()))
 	master, path := masterFile(t, "a")
 	for _, sealed := range []bool{false, true} {
-		db := pgtest.For(t, pgtest.Options{})
-		url, err := db.Create(t.Context(), "sealed")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := options("")
-		o.Store, o.AdminKey, o.SessionKey, o.Lease = url, testKey, "a session key that two nodes share, and more", 3*time.Second
-		look := func(when string, want []string) {
-			t.Helper()
-			if err := db.Exec(t.Context(), "CHECKPOINT"); err != nil {
-				t.Fatal(err)
-			}
-			dir, err := db.Ask(t.Context(), "SELECT current_setting('data_directory')")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, files := seen(t, dir, canaries()); !slices.Equal(got, want) || files < 100 {
-				t.Errorf("%s: in %d files these are in clear: %q; want %q", when, files, got, want)
-			}
-		}
+		o := ofTwoNodes()
 		if sealed {
 			o.MasterKey = master
 		}
-		s := start(t, o)
-		uncompressed(t, url)
+		s, look := searched(t, &o)
 		plant(t, s.client(t, testKey), "acme")
 		if !sealed {
-			look("without a master key", all)
+			look("without a master key", canaries(), all)
 			continue
 		}
 		other := start(t, o)
@@ -69,7 +50,7 @@ func TestNoTableHasASecretInClear(t *testing.T) {
 			}
 			return true
 		})
-		look("sealed", nil)
+		look("sealed", canaries(), nil)
 		lines(t, path, "b", "a")
 		if k, err := other.client(t, testKey).RotateMasterKey(t.Context()); err != nil || k.Wrapped != 4 { // two tenants, the operator, and the database itself
 			t.Errorf("%+v, %v", k, err)
@@ -87,6 +68,39 @@ func TestNoTableHasASecretInClear(t *testing.T) {
 		o.MasterKey = master
 		lines(t, path, "b")
 		start(t, o)
+	}
+}
+
+// ofTwoNodes are options that two nodes can share.
+func ofTwoNodes() Options {
+	o := options("")
+	o.AdminKey, o.SessionKey, o.Lease = testKey, "a session key that two nodes share, and more", 3*time.Second
+	return o
+}
+
+// searched starts a node on a PostgreSQL of its own, which becomes the options' store. look searches
+// the files of that for texts.
+func searched(t *testing.T, o *Options) (s running, look func(when string, texts map[string]string, want []string)) {
+	t.Helper()
+	db := pgtest.For(t, pgtest.Options{})
+	var err error
+	if o.Store, err = db.Create(t.Context(), "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, *o)
+	uncompressed(t, o.Store)
+	return s, func(when string, texts map[string]string, want []string) {
+		t.Helper()
+		if err := db.Exec(t.Context(), "CHECKPOINT"); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := db.Ask(t.Context(), "SELECT current_setting('data_directory')")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, files := seen(t, dir, texts); !slices.Equal(got, want) || files < 100 {
+			t.Errorf("%s: in %d files these are in clear: %q; want %q", when, files, got, want)
+		}
 	}
 }
 
@@ -154,30 +168,15 @@ func TestNoTableHasAPayloadInClear(t *testing.T) {
 	t.Chdir(t.TempDir()) // admin keys are written here
 	master, _ := masterFile(t, "a")
 	for _, seals := range []bool{false, true} {
-		db := pgtest.For(t, pgtest.Options{})
-		url, err := db.Create(t.Context(), "sealed")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := options("")
-		o.Store, o.AdminKey, o.SessionKey, o.Lease = url, testKey, "a session key that two nodes share, and more", 3*time.Second
+		o := ofTwoNodes()
 		o.MasterKey, o.SealPayloads = master, seals
-		s := start(t, o)
+		s, look := searched(t, &o)
 		is := plantPayloads(t, s, "acme")
-		if err := db.Exec(t.Context(), "CHECKPOINT"); err != nil {
-			t.Fatal(err)
-		}
-		dir, err := db.Ask(t.Context(), "SELECT current_setting('data_directory')")
-		if err != nil {
-			t.Fatal(err)
-		}
 		var want []string
 		if !seals {
 			want = slices.Sorted(maps.Keys(payloads()))
 		}
-		if got, files := seen(t, dir, payloads()); !slices.Equal(got, want) || files < 100 {
-			t.Errorf("sealed %v: in %d files these are in clear: %q; want %q", seals, files, got, want)
-		}
+		look(fmt.Sprintf("sealed %v", seals), payloads(), want)
 		o.SealPayloads = !seals
 		other := start(t, o)
 		showsPayloads(t, other, "acme", is)
