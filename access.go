@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// AccessRecord is a part of the configuration about passes, portals and terms of a tenant. Passes are not stored, so
-// none can be deleted: a record says instead which of them are refused. A record has the content of
-// its kind, and no other; see SeriesRecord, EndedRecord and PortalRecord.
+// AccessRecord is a part of the configuration about passes, portals and terms of a tenant. Passes
+// are not stored, so none can be deleted: a record says instead which of them are refused. A record
+// has the content of its kind, and no other; see SeriesRecord, EndedRecord, PortalRecord and
+// TermsRecord.
 type AccessRecord struct {
 	ID     string
 	Tenant string // empty: all tenants together

@@ -23,7 +23,7 @@ type Event struct {
 	Source      string  // id of the source that received it; empty: the API
 	Intake      *Intake // how it arrived; only set when a single event is read
 	Damaged     bool    // only in lists: the stored bytes do not match their checksum, so Data is not there
-	// ErasedAt is when its content was erased: Data, Metadata and Intake are not there; zero: they are.
+	// ErasedAt is when Data, Metadata and Intake were erased by an order; zero: they were not.
 	ErasedAt time.Time
 	Erased   bool // Data and Metadata were erased, with the data key that had sealed them
 }

@@ -26,8 +26,8 @@ type Indicator int
 
 // The indicators.
 const (
-	// Accept: a publish is good if it is answered within a second, with a 2xx or with a 4xx that is
-	// the caller's fault. It is bad if the server fails, sheds load (429, 503, 507) or is too slow.
+	// Accept: a publish is good if it is answered within a second with a 2xx, or with a 4xx. It is
+	// bad if the server fails, sheds load (503, 507) or is too slow.
 	Accept Indicator = iota
 	// Receive is the same for requests to sources.
 	Receive

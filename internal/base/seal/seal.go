@@ -57,9 +57,9 @@ type Sealer struct {
 }
 
 // New checks the master key against the data keys that a database has, before the database is
-// changed. The table is used later. alone says that no other process adds data keys: then Open never
-// asks the table, so it may be called by one who holds a connection. Without a source and without
-// data keys there is no Sealer.
+// changed. The table is used later. alone says that no other process adds data keys. Open never
+// asks the table then, so a function that holds the only connection may call it. Without a source
+// and without data keys there is no Sealer.
 func New(ctx context.Context, source Source, has []DataKey, table Table, alone bool) (*Sealer, error) {
 	if source == (Source{}) {
 		if len(has) > 0 {

@@ -100,8 +100,8 @@ func createKey(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
-// readUses learns what other nodes know of the use of keys. If that fails, this node's own knowledge
-// is shown.
+// readUses learns what other nodes know of the use of keys. If that fails, the answer shows what
+// this node knows.
 func (a *api) readUses(c *call) {
 	if a.Used != nil {
 		_ = a.Used.Read(c.Context())

@@ -44,7 +44,7 @@ func quoted(text string) string {
 }
 
 // TestSecretsOfReachingAreKeptAndNeverShown: no answer shows them, and a patch of something else
-// keeps them. A caller who does not know a secret cannot have it sent to another server.
+// keeps them. A patch that would send a secret to another server needs the secret.
 func TestSecretsOfReachingAreKeptAndNeverShown(t *testing.T) {
 	w := newWorld(t)
 	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","proxy":"http://me:s3cret@proxy.example:3128",

@@ -64,7 +64,8 @@ func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel
 	return t.leases, t.err
 }
 
-// open reads the leases' events. It ends deliveries whose event is damaged or erased, or that are too old.
+// open reads the leases' events. It ends deliveries whose event is damaged or erased, or that are
+// too old.
 func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 	seqs := make([]int64, len(leases))
 	for i := range leases {

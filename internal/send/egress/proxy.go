@@ -71,8 +71,8 @@ func newProxy(u *url.URL, secure *tls.Config) *proxy {
 }
 
 // prepareProxies notes the way to the receiver: by the server's proxy first, by which the
-// endpoint's own proxy, or else its tenant's, is reached too. The operator has chosen the server's and the
-// tenant's, so they may be at any address.
+// endpoint's own proxy, or else its tenant's, is reached too. The operator has chosen the server's
+// and the tenant's, so they may be at any address.
 func (r *route) prepareProxies(s *Sender, own, tenants string) error {
 	if s.opts.Proxy != nil {
 		r.via = append(r.via, newProxy(s.opts.Proxy, s.tls))

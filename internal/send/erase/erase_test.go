@@ -171,8 +171,8 @@ func TestLaterEventsStay(t *testing.T) {
 	}
 }
 
-// TestErasureThroughFaults: calls fail, with or without their effect, and the process is replaced at
-// random moments. At the end everything is erased, once.
+// TestErasureThroughFaults: calls fail, with or without their effect, and the process is replaced
+// at random moments. At the end everything is erased, once.
 func TestErasureThroughFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, 9)

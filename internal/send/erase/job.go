@@ -1,5 +1,5 @@
 // Package erase runs erasures: durable jobs that empty chosen events of a tenant. A job is a
-// document that says how far it is, so that after a crash, or on another node, it goes on there. The
+// document that says how far it is, so after a crash it goes on there, perhaps on another node. The
 // node that leads runs the jobs, a page at a time.
 //
 // Before an event is emptied its pending deliveries end, at the nodes that own their endpoints. At
@@ -9,7 +9,6 @@ package erase
 
 import (
 	"encoding/json"
-	"maps"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -85,9 +84,12 @@ func (s *Selection) wants() (func(*grapnel.Event) (bool, error), error) {
 		return func(e *grapnel.Event) (bool, error) { return e.Key == s.Key, nil }, nil
 	case ByMetadata:
 		return func(e *grapnel.Event) (bool, error) {
-			got := maps.Clone(e.Metadata)
-			maps.DeleteFunc(got, func(name, value string) bool { want, asked := s.Metadata[name]; return !asked || want != value })
-			return len(got) == len(s.Metadata), nil
+			for name, want := range s.Metadata {
+				if has, there := e.Metadata[name]; !there || has != want {
+					return false, nil
+				}
+			}
+			return true, nil
 		}, nil
 	}
 	filter, err := match.Compile(s.Filter)

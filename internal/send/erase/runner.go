@@ -135,7 +135,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// turn makes a step of each job. more says that there is more to do at once.
+// turn takes one step of each job. more is true if there was a job: it may have another step.
 func (r *Runner) turn(ctx context.Context) (more bool, err error) {
 	jobs, err := r.list(ctx, kindActive, "", r.bounds.Jobs)
 	for _, j := range slices.Backward(jobs) { // the oldest first
