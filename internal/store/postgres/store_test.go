@@ -251,7 +251,9 @@ func harness(histories int, next func() Options, fresh func(*testing.T) string) 
 		}
 		o := next()
 		o.CallersClock = true
-		o.Bounds.Conns.Patience = time.Minute // a transaction may wait for a processor; those that hang have tests of their own
+		// A transaction, and the store between two of its statements, may wait for a processor; those that
+		// hang have tests of their own.
+		o.Bounds.Conns.Patience, o.Bounds.Conns.Idle = time.Minute, time.Minute
 		used[url] = &crossing{Store: open(t, url+mode, o), every: every}
 		used[url].days.worth = 0
 		return used[url]
