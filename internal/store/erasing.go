@@ -17,6 +17,18 @@ type Erasing interface {
 	// duplicate if the type is the same, whatever the content. When it returns without error the
 	// bytes are no longer in the files of a store of one machine.
 	EraseEvents(ctx context.Context, e Erasure) (Erased, error)
+	// EraseTenant deletes a part of what the store has of a tenant that has ended: its events, the
+	// oldest first, with all that hangs on them; then its counts, replays, documents, requests set
+	// aside, data key and audit, and its name. More says that it has to be called again. Each call
+	// makes short transactions and can be repeated, also after a crash in the middle.
+	//
+	// It fails with grapnel.CodeConflict, and deletes nothing, while the tenant has a pending delivery
+	// or an endpoint, source, policy, event type or key: so a call without More says that of the tenant
+	// nothing is left but its access record, which the caller deletes, and TenantErasure.Keeps. Nobody
+	// publishes for the tenant any more. What other tenants have, and their counts, do not change. The
+	// bytes are in the files until Reclaim. What cannot be told by tenant expires later: answers to API
+	// keys, and the hashes of requests whose events were purged before.
+	EraseTenant(ctx context.Context, e TenantErasure) (TenantErased, error)
 	// Reclaim removes the bytes of deleted rows from the files, as far as the store can. It returns
 	// what is left to do for its operator; empty: nothing.
 	Reclaim(ctx context.Context) (left string, err error)
@@ -44,6 +56,43 @@ type Erased struct {
 func (e *Erased) Add(part Erased) {
 	e.Events, e.Deliveries, e.Attempts = e.Events+part.Events, e.Deliveries+part.Deliveries, e.Attempts+part.Attempts
 	e.Pending = append(e.Pending, part.Pending...)
+}
+
+// TenantErasure says what EraseTenant deletes.
+type TenantErasure struct {
+	Tenant string // not empty, which is the operator
+	Limit  int    // rows that one call deletes, about; 1 or more
+	After  int64  // TenantErased.After of an earlier call, which saves a search; 0: none
+}
+
+// Check refuses an erasure that names no tenant, or would delete nothing.
+func (e *TenantErasure) Check() error {
+	if e.Tenant == "" || e.Limit < 1 {
+		return grapnel.Errorf(grapnel.CodeInvalid, "the end of a tenant needs its name, and a limit of 1 or more")
+	}
+	return nil
+}
+
+// Keeps says whether an entry of the audit stays, without its reason: those that prove erasures. The
+// newest entry of all stays as well, because the next row id follows from it: if it is another one
+// of the tenant, it becomes the erasure of nobody in particular, and a later call deletes it.
+func (e *TenantErasure) Keeps(entry *grapnel.AuditEntry) bool {
+	return entry.Tenant != e.Tenant || entry.Verb == grapnel.VerbErase && entry.Actor != ""
+}
+
+// TenantErased is the result of one call of EraseTenant.
+type TenantErased struct {
+	Events     int // deleted by this call
+	Deliveries int // of these events
+	Attempts   int // of these deliveries
+	Rows       int // others
+	After      int64
+	More       bool
+}
+
+// ErrTenantHas refuses to erase a tenant that still has something.
+func ErrTenantHas(what string) error {
+	return grapnel.Errorf(grapnel.CodeConflict, "the tenant still has %s", what)
 }
 
 // ErrErased refuses to deliver an event that was erased.

@@ -52,7 +52,7 @@ func (s *model) snapshot() *model {
 	}
 	for endpoint, q := range s.queues {
 		is := c.queue(endpoint)
-		is.forgot = q.forgot
+		is.tenant, is.forgot = q.tenant, q.forgot
 		for key, l := range q.lanes {
 			is.lane(key).last = l.last
 		}

@@ -237,6 +237,10 @@ func (f *Faulty) EraseEvents(ctx context.Context, e store.Erasure) (store.Erased
 	return call(ctx, f, "EraseEvents", func() (store.Erased, error) { return f.Store.EraseEvents(ctx, e) })
 }
 
+func (f *Faulty) EraseTenant(ctx context.Context, e store.TenantErasure) (store.TenantErased, error) {
+	return call(ctx, f, "EraseTenant", func() (store.TenantErased, error) { return f.Store.EraseTenant(ctx, e) })
+}
+
 func (f *Faulty) Reclaim(ctx context.Context) (string, error) {
 	return call(ctx, f, "Reclaim", func() (string, error) { return f.Store.Reclaim(ctx) })
 }

@@ -81,6 +81,7 @@ func (s *model) create(e *event, p decide.Pending) *delivery {
 	d := &delivery{Pending: p, status: grapnel.Pending, finished: decide.None, event: e}
 	s.deliveries = append(s.deliveries, d)
 	e.deliveries = append(e.deliveries, d)
+	s.queue(d.Endpoint).tenant = e.Tenant
 	return d
 }
 

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -11,12 +12,22 @@ import (
 
 // Purge examines the events in the order of their acceptance.
 func (s *model) Purge(_ context.Context, keep store.Keep, limit int) (int, error) {
-	now, removed := micro(keep.Now), 0
+	now := micro(keep.Now)
 	s.merge(now)
+	removed, _ := s.remove(limit, keep.Shortest(), func(e *event) (time.Time, bool) {
+		before := now.Add(-keep.Of(e.Tenant, e.Type))
+		return before, e.AcceptedAt.Before(before)
+	})
+	return removed, nil
+}
+
+// remove removes old events, and their deliveries that finished before the time that old returns. It
+// counts as Purge does, and also returns what it has removed. shortest is that of queue.forget.
+func (s *model) remove(limit int, shortest time.Duration, old func(*event) (time.Time, bool)) (removed int, what store.TenantErased) {
 	gone := make(map[*delivery]bool)
 	s.events = slices.DeleteFunc(s.events, func(e *event) bool {
-		before := now.Add(-keep.Of(e.Tenant, e.Type))
-		if removed >= limit || !e.AcceptedAt.Before(before) {
+		before, is := old(e)
+		if removed >= limit || !is {
 			return false
 		}
 		had := len(e.deliveries)
@@ -34,16 +45,18 @@ func (s *model) Purge(_ context.Context, keep store.Keep, limit int) (int, error
 			return false
 		}
 		delete(s.byID, named(&e.Event))
+		what.Events++
 		return true
 	})
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
 		if gone[d] {
 			s.purged++
-			s.queue(d.Endpoint).forget(d, keep.Shortest())
+			s.queue(d.Endpoint).forget(d, shortest)
+			what.Deliveries, what.Attempts = what.Deliveries+1, what.Attempts+len(d.tries)
 		}
 		return gone[d]
 	})
-	return removed, nil
+	return removed, what
 }
 
 // Imbalance compares the deliveries created and purged with those that are stored.

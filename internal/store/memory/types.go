@@ -39,6 +39,7 @@ type delivery struct {
 
 // queue is an endpoint's pending deliveries.
 type queue struct {
+	tenant  string         // of its deliveries
 	pending order          // all of it, the oldest first
 	due     order          // the heads that are not blocked, the earliest first
 	leased  order          // the leased ones of due

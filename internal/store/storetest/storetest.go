@@ -76,6 +76,9 @@ var groups = []struct {
 	{"Reopen", reopenCases},
 }
 
+// Tenants runs the cases about the end of a tenant.
+func Tenants(t *testing.T, h Harness) { runCases(t, h, tenantCases) }
+
 // Drawn runs the random parts of the suite: the histories and the races. It is the short form for
 // stores whose cases take long.
 func Drawn(t *testing.T, h Harness) {

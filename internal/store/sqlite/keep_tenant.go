@@ -1,0 +1,13 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// EraseTenant fails.
+func (s *keeper) EraseTenant(context.Context, store.TenantErasure) (store.TenantErased, error) {
+	return store.TenantErased{}, errors.New("sqlite: a tenant cannot be erased yet")
+}
