@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""As much of docker as docs/deploy.md and the compose files use, without a daemon and without a registry.
+"""As much of docker, helm and kubectl as docs/deploy.md and the compose files use, without a daemon, a registry or a cluster.
 
 An image is one that buildah has built; in the place of postgres and haproxy stand the programs of this machine. A container is a process
 in namespaces of its own: a network behind a bridge, with names that resolve; its host name, mounts and processes; the image's files as
 its root, read-only if the file says so; the image's user. Published ports are not published: what asks a container is in one too.
-It needs root, buildah and ip. State is in the directory $DOCKER_STATE.
+A release of the chart is the container of its pods, as the real helm renders them: arguments, environment, user, volume and readiness.
+Services, disruption budgets, seccomp profiles and resources do not exist here. It needs root, buildah and ip.
+State is in the directory $DOCKER_STATE.
 """
-import json, os, shutil, signal, socket, struct, subprocess, sys, time
+import json, os, re, shutil, signal, socket, struct, subprocess, sys, time
 
 STATE = os.environ["DOCKER_STATE"]
 NET, HOST = "10.213.0", "10.213.0.1"
 IMAGE = os.environ["GRAPNEL_IMAGE"]
+SELF = os.path.realpath(__file__)  # it is called by the names docker, helm and kubectl
 
 
 def sh(*command, check=True, **more):
@@ -61,7 +64,7 @@ def network():
     sh("ip", "addr", "add", HOST + "/24", "dev", "grp0")
     sh("ip", "link", "set", "grp0", "up")
     with open(path("dns.log"), "w") as log:
-        daemon = subprocess.Popen([sys.executable, __file__, "dns"], stdout=log, stderr=log, start_new_session=True)
+        daemon = subprocess.Popen([sys.executable, SELF, "dns"], stdout=log, stderr=log, start_new_session=True)
     with open(path("dns.pid"), "w") as file:
         file.write(str(daemon.pid))
 
@@ -74,11 +77,15 @@ def image():
     return config, sh(*buildah, "mount", name, stdout=subprocess.PIPE).stdout.strip()
 
 
+def address():
+    """The address of the next container."""
+    used = {c["ip"] for c in containers().values()}
+    return next(a for a in (f"{NET}.{n}" for n in range(2, 250)) if a not in used)
+
+
 def create(name, service):
-    all = containers()
+    all, ip = containers(), address()
     network()
-    used = {c["ip"] for c in all.values()}
-    ip = next(a for a in (f"{NET}.{n}" for n in range(2, 250)) if a not in used)
     all[name] = {"ip": ip, "pid": None, "service": service}
     save(all)
     short = "v" + ip.split(".")[-1]
@@ -97,7 +104,7 @@ def inside(name, service, command):
     """The command line that runs a command in a container of the image, and its environment."""
     config, root = service["config"], service["root"]
     env = dict(e.split("=", 1) for e in config["Env"]) | service.get("environment", {})
-    uid, gid = config["User"].split(":")
+    uid, gid = service.get("user", config["User"]).split(":")
     return ["setpriv", "--no-new-privs", shutil.which("chroot"), f"--userspec={uid}:{gid}", root, *command], env
 
 
@@ -131,7 +138,11 @@ def start(name):
         script = 'mount --bind "$ROOT" "$ROOT"; mount -t proc proc "$ROOT/proc"; '
         for volume in service.get("volumes", []):
             source, target = volume.split(":")[:2]
-            # A volume that is new has the files and the owner that the image has there.
+            if service.get("group") and not os.path.exists(path("volumes", source)):  # a new volume of Kubernetes is empty
+                os.mkdir(path("volumes", source))
+                os.chown(path("volumes", source), 0, service["group"])
+                os.chmod(path("volumes", source), 0o2775)
+            # One of docker has the files and the owner that the image has there.
             if not os.path.exists(path("volumes", source)):
                 sh("cp", "-a", root + target, path("volumes", source))
             script += f'mount --bind {path("volumes", source)} "$ROOT"{target}; '
@@ -206,9 +217,13 @@ def execute(name, command):
 
 
 def healthy(name):
-    """Waits until the check of health in the image, or in the compose file, has succeeded."""
-    service = containers()[name]["service"]
-    if "healthcheck" in service:
+    """Waits until the check of health in the image, the compose file, or the pod has succeeded."""
+    is_ = containers()[name]
+    service, check = is_["service"], [sys.executable, SELF, "exec", name]
+    if "ready" in service:  # asked by the node that the pod is on
+        check = [sys.executable, "-c", "import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=2)"]
+        test = [f"http://{is_['ip']}{service['ready']}"]
+    elif "healthcheck" in service:
         test = ["sh", "-c", service["healthcheck"]["test"][1] + " -h 127.0.0.1"]
     elif "config" in service:
         test = service["config"]["Healthcheck"]["Test"][1:]
@@ -216,7 +231,7 @@ def healthy(name):
         return
     end = time.time() + 60
     while True:
-        done = subprocess.run([sys.executable, __file__, "exec", name, *test], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run([*check, *test], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if done.returncode == 0:
             return
         if time.time() > end:
@@ -225,7 +240,6 @@ def healthy(name):
 
 
 def compose(args):
-    import re
     import yaml
 
     file = "compose.yaml"
@@ -249,6 +263,8 @@ def compose(args):
 
     services = filled(yaml.safe_load(open(file))["services"])
     if args[0] == "up":
+        wanted = [arg for arg in args[1:] if not arg.startswith("-")]
+        services = {n: s for n, s in services.items() if n in wanted or not wanted}
         waits = {n: list(s.get("depends_on", [])) for n, s in services.items()}
         while waits:
             for name in [n for n, w in waits.items() if not any(d in waits for d in w)]:
@@ -266,6 +282,63 @@ def compose(args):
         sys.exit("no such command here: " + " ".join(args))
 
 
+def pods(name):
+    return [c for c in containers() if re.fullmatch(re.escape(name) + r"-\d+", c)]
+
+
+def helm(args):
+    """install NAME CHART, uninstall NAME."""
+    import yaml
+
+    name = args[1]
+    if args[0] == "uninstall":
+        return [remove(pod) for pod in pods(name)]
+    more = [arg for arg in args[3:] if arg != "--wait"]
+    allow = "settings.egress_allow={" + os.environ.get("GRAPNEL_EGRESS_ALLOW", "") + "}"
+    manifests = sh(os.environ["HELM"], "template", *args[1:3], "--kube-version", "1.37", "--set", allow, *more, stdout=subprocess.PIPE).stdout
+    of = next(m["spec"] for m in yaml.safe_load_all(manifests) if m["kind"] in ("StatefulSet", "Deployment"))
+    pod = of["template"]["spec"]
+    box, rights = pod["containers"][0], pod["securityContext"]
+    probe = box["readinessProbe"]["httpGet"]
+    port = next(p["containerPort"] for p in box["ports"] if p["name"] == probe["port"])
+    for number in range(of["replicas"]):
+        create(f"{name}-{number}", {
+            "image": box["image"], "command": box["args"], "environment": environment(box["env"], address()),
+            "read_only": box["securityContext"]["readOnlyRootFilesystem"], "ready": f":{port}{probe['path']}",
+            "user": f"{rights['runAsUser']}:{rights['runAsGroup']}", "group": rights["fsGroup"],
+            "volumes": [f"{v['name']}:{v['mountPath']}" for v in box.get("volumeMounts", [])]})
+    if "--wait" in args:
+        for pod in pods(name):
+            healthy(pod)
+
+
+def environment(entries, ip):
+    """The environment of a pod."""
+    env = {}
+    for entry in entries:
+        of = entry.get("valueFrom", {})
+        if "secretKeyRef" in of:
+            with open(path("secret-" + of["secretKeyRef"]["name"])) as file:
+                value = json.load(file).get(of["secretKeyRef"]["key"])
+            if value is None and of["secretKeyRef"].get("optional"):
+                continue
+        else:
+            value = {"status.podIP": ip}[of["fieldRef"]["fieldPath"]] if of else entry["value"]
+        env[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda m: env[m[1]], value)
+    return env
+
+
+def kubectl(args):
+    """create secret generic NAME, exec WHAT/NAME -- COMMAND, rollout restart WHAT/NAME."""
+    if args[0] == "create":
+        with open(path("secret-" + args[3]), "w") as file:
+            json.dump(dict(arg.removeprefix("--from-literal=").split("=", 1) for arg in args[4:]), file)
+    elif args[0] == "exec":
+        sys.exit(execute(pods(args[1].split("/")[1])[0], args[3:]))
+    else:
+        ordinary(args[1], pods(args[2].split("/")[1]))
+
+
 def ordinary(command, names):
     for name in names:
         if command != "start":
@@ -277,6 +350,9 @@ def ordinary(command, names):
 
 def main(args):
     os.makedirs(path("volumes"), exist_ok=True)
+    called = {"helm": helm, "kubectl": kubectl}.get(os.path.basename(sys.argv[0]))
+    if called:
+        return called(args)
     command, args = args[0], args[1:]
     if command == "dns":
         dns()
