@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -36,7 +37,7 @@ type History interface {
 	// as pending. It may be slow.
 	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
 	// StuckLanes returns lanes whose head has failed at least once or is blocked, by the heads' row
-	// ids, the oldest first. The deliveries behind a head are counted up to MaxWaiting.
+	// ids, the oldest first. The deliveries behind a head are counted up to a limit.
 	StuckLanes(ctx context.Context, scope Scope, q LaneQuery) ([]grapnel.Lane, error)
 	// Backlogs counts the pending deliveries and the dead letters of every endpoint that has any,
 	// sorted by endpoint, as of now by the store's clock (see Leases). An empty tenant means any. It
@@ -127,7 +128,11 @@ type LaneQuery struct {
 	Endpoint string // one; empty finds nothing
 	After    int64  // only lanes whose head has a higher row id
 	Limit    int    // at most; 0: none
+	Waiting  int    // limit of the counts; 0: MaxWaiting
 }
 
-// MaxWaiting is the limit of StuckLanes' counts.
+// MaxWaiting is the usual limit of StuckLanes' counts.
 const MaxWaiting = 10_000
+
+// MostWaiting is the limit of the counts.
+func (q LaneQuery) MostWaiting() int { return cmp.Or(q.Waiting, MaxWaiting) }

@@ -53,6 +53,6 @@ func (s *model) StuckLanes(_ context.Context, scope store.Scope, q store.LaneQue
 		stuck := d.lane != nil && d.Head && (d.Attempts > 0 || d.Blocked)
 		return stuck && d.Seq > q.After && scope.Allows(d.event.Tenant)
 	}, func(d *delivery) grapnel.Lane {
-		return grapnel.Lane{Endpoint: d.Endpoint, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting)}
+		return grapnel.Lane{Endpoint: d.Endpoint, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, q.MostWaiting())}
 	}), nil
 }

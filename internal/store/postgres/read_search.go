@@ -199,7 +199,7 @@ func (s *lister) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 		behind := make(map[int64]int, len(heads))
 		var seq int64
 		var n int
-		if err := rows.Ask(ctx, tx, behindQuery, heads, store.MaxWaiting).Each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
+		if err := rows.Ask(ctx, tx, behindQuery, heads, q.MostWaiting()).Each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
 		_, err = s.readDeliveries(ctx, tx, rows.Ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {

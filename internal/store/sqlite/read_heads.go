@@ -142,7 +142,7 @@ func (s *reader) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			l, err := s.readLane(r, target, seq)
+			l, err := s.readLane(r, target, seq, q.MostWaiting())
 			if err != nil {
 				return nil, err
 			}
@@ -152,12 +152,12 @@ func (s *reader) StuckLanes(ctx context.Context, scope store.Scope, q store.Lane
 	})
 }
 
-// readLane reads the lane whose head has this row id.
-func (s *database) readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
+// readLane reads the lane whose head has this row id, and counts at most most deliveries behind it.
+func (s *database) readLane(r *sqlite3.Conn, target, head int64, most int) (grapnel.Lane, error) {
 	d, err := fetch(r, s.packer, head)
 	if d == nil {
 		return grapnel.Lane{}, cmp.Or(err, codec.ErrMangled)
 	}
-	behind, err := rows.Integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
+	behind, err := rows.Integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(int64(most)))
 	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err
 }

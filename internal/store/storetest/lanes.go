@@ -12,10 +12,13 @@ import (
 // stuck returns all blocked lanes of an endpoint.
 func (d *driver) stuck(endpoint string) []grapnel.Lane {
 	d.Helper()
-	lanes, err := d.StuckLanes(d.ctx, everyone, store.LaneQuery{Endpoint: endpoint, Limit: math.MaxInt32})
+	lanes, err := d.StuckLanes(d.ctx, everyone, store.LaneQuery{Endpoint: endpoint, Limit: math.MaxInt32, Waiting: mostWaiting})
 	d.must(err, "StuckLanes")
 	return lanes
 }
+
+// mostWaiting is the limit of counts of deliveries behind a head.
+const mostWaiting = 7
 
 func laneKeys(lanes []grapnel.Lane) []string {
 	return each(lanes, func(l *grapnel.Lane) string { return l.Key })
@@ -106,14 +109,14 @@ var laneCases = []testCase{
 		d.change(retried(n[0], 0, 5, 6))
 		target := []store.Target{to(epA)}
 		behind := 0
-		for _, more := range []int{store.MaxWaiting - 1, 1, 1} {
+		for _, more := range []int{mostWaiting - 1, 1, 1} {
 			var batch []store.Incoming
 			for range more {
 				behind++
 				batch = append(batch, store.Incoming{Event: event(fmt.Sprint("e", behind), "k", 1), Targets: target})
 			}
 			d.publish(batch...)
-			d.same(d.stuck(epA)[0].Waiting, min(behind, store.MaxWaiting), "waiting")
+			d.same(d.stuck(epA)[0].Waiting, min(behind, mostWaiting), "waiting")
 		}
 	}},
 	{"show a head as lists do", func(d *driver) {

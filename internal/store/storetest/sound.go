@@ -47,7 +47,7 @@ func (d *driver) sound() {
 	for lane, line := range lanes {
 		if head, behind := d.ordered(lane, line); head != nil && (head.AttemptsMade > 0 || head.Waiting.Blocked) {
 			stuck[lane.endpoint] = append(stuck[lane.endpoint], grapnel.Lane{
-				Endpoint: lane.endpoint, Key: lane.key, Head: *head, Waiting: min(behind, store.MaxWaiting)})
+				Endpoint: lane.endpoint, Key: lane.key, Head: *head, Waiting: min(behind, mostWaiting)})
 		}
 	}
 	for endpoint, heads := range due {
