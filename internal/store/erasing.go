@@ -22,15 +22,15 @@ type Erasing interface {
 	// aside, data key and audit, and its name. More says that it has to be called again. Each call
 	// makes short transactions and can be repeated, also after a crash in the middle.
 	//
-	// It fails with grapnel.CodeConflict, and deletes nothing, while the tenant has a pending delivery
-	// or an endpoint, source, policy, event type or key: so a call without More says that of the tenant
-	// nothing is left but its access record, which the caller deletes, and TenantErasure.Keeps. Nobody
-	// publishes for the tenant any more. What other tenants have, and their counts, do not change. The
-	// bytes are in the files until Reclaim. What cannot be told by tenant expires later: answers to API
-	// keys, and the hashes of requests whose events were purged before.
+	// It fails with grapnel.CodeConflict, and deletes nothing, while the tenant has a pending delivery,
+	// an endpoint, source, policy, event type or key. So after a call without More nothing of the
+	// tenant is left but its access record, which the caller deletes, and TenantErasure.Keeps. The
+	// caller refuses publishers of the tenant. Rows and counts of other tenants do not change. The
+	// bytes are in the files until Reclaim. Two kinds of rows cannot be told by tenant, and expire:
+	// answers to API keys, and hashes of requests whose events were purged before.
 	EraseTenant(ctx context.Context, e TenantErasure) (TenantErased, error)
-	// Reclaim removes the bytes of deleted rows from the files, as far as the store can. It returns
-	// what is left to do for its operator; empty: nothing.
+	// Reclaim removes the bytes of deleted rows from the files, as far as the store can. It may read
+	// the whole database. It returns the work that is left to its operator; empty: none.
 	Reclaim(ctx context.Context) (left string, err error)
 }
 
@@ -73,9 +73,9 @@ func (e *TenantErasure) Check() error {
 	return nil
 }
 
-// Keeps says whether an entry of the audit stays, without its reason: those that prove erasures. The
-// newest entry of all stays as well, because the next row id follows from it: if it is another one
-// of the tenant, it becomes the erasure of nobody in particular, and a later call deletes it.
+// Keeps says whether an entry of the audit stays: those that prove erasures do, without reasons. The
+// newest entry of all stays as well, because the next row id follows from it. If it is another one
+// of the tenant, it becomes an erasure without an actor, and a later call deletes it.
 func (e *TenantErasure) Keeps(entry *grapnel.AuditEntry) bool {
 	return entry.Tenant != e.Tenant || entry.Verb == grapnel.VerbErase && entry.Actor != ""
 }

@@ -33,6 +33,27 @@ func TestWithoutItsDataKeyBytesAreErased(t *testing.T) {
 	}
 }
 
+// TestAForgottenKeyIsMadeAnew: bytes sealed after the row of a data key was deleted can be opened
+// without the memory of this process.
+func TestAForgottenKeyIsMadeAnew(t *testing.T) {
+	of := &table{keys: map[string]DataKey{}}
+	from, _ := keyFile(t, one)
+	at := At{"acme", "payload", "evt_1"}
+	s := sealer(t, from, of)
+	if _, err := s.Seal(t.Context(), at, []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	delete(of.keys, "acme")
+	s.Forget("acme")
+	sealed, err := s.Seal(t.Context(), at, []byte("after"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := sealer(t, from, of).Open(t.Context(), at, sealed); string(plain) != "after" || err != nil {
+		t.Errorf("opened %q, %v", plain, err)
+	}
+}
+
 func BenchmarkSeal(b *testing.B) {
 	of := &table{keys: map[string]DataKey{}}
 	b.Setenv("GRAPNEL_TEST_MASTER", one)

@@ -179,6 +179,17 @@ func (s *Sealer) add(ctx context.Context, tenant string) error {
 	return s.table.AddDataKey(ctx, k)
 }
 
+// Forget drops the data key of a tenant from memory. Its row has been deleted, so bytes that it seals
+// could not be opened after a restart.
+func (s *Sealer) Forget(tenant string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, tenant)
+}
+
 func (s *Sealer) refresh(ctx context.Context) (masters, error) {
 	all, err := s.source.read(ctx)
 	if err == nil {

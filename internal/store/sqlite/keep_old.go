@@ -16,6 +16,10 @@ type oldEvent struct {
 	seq, first, made int64
 	key              string
 	deliveries       []int64
+
+	// Counts of what was removed, and whether the event was.
+	over, attempts int // deliveries, and their attempts
+	gone           bool
 }
 
 func (e *oldEvent) size() int { return max(len(e.deliveries), 1) }

@@ -67,6 +67,11 @@ func (s *keeper) erased(ctx context.Context, remove func() error) error {
 
 // removeOld removes the rows found, a few in each transaction.
 func (s *keeper) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
+	return s.removeParts(ctx, found, func(t *tx, part []oldEvent) (int, error) { return purgeAll(t, part, s.purge.long) })
+}
+
+// removeParts calls remove in transactions that remove few rows each.
+func (s *keeper) removeParts(ctx context.Context, found []oldEvent, remove func(*tx, []oldEvent) (int, error)) (removed int, err error) {
 	for len(found) > 0 {
 		n := 0
 		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= s.bounds.Purged); n++ {
@@ -74,7 +79,7 @@ func (s *keeper) removeOld(ctx context.Context, found []oldEvent) (removed int, 
 		}
 		of := 0
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			of, err = purgeAll(t, found[:n], s.purge.long)
+			of, err = remove(t, found[:n])
 			return err
 		}}); err != nil {
 			return removed, err
@@ -100,6 +105,7 @@ func purgeAll(t *tx, events []oldEvent, long time.Duration) (removed int, err er
 
 // purgeEvent removes an event's expired deliveries, and the event if none is left.
 func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
+	e.over, e.attempts, e.gone = 0, 0, false
 	for _, number := range e.deliveries {
 		q := t.q.dropFinished.Int(number)
 		found, err := q.Row()
@@ -111,6 +117,7 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 		}
 		target, status, ending, position, took := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4), q.Integer(5)
 		t.tallies[tally{target, q.Integer(1), status}]--
+		e.over, e.attempts = e.over+1, e.attempts+int(q.Integer(6))
 		q.Reset()
 		if status == rows.StatusFailed {
 			if err := t.conn.Query(dropLetterQuery).Int(target).Int(number).Run(); err != nil {
@@ -132,8 +139,8 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 	if err := errors.Join(leaveHole(t, e.seq), t.q.dropEvent.Int(e.seq).Run()); err != nil {
 		return removed, err
 	}
-	if len(e.deliveries) == 0 {
-		removed += t.conn.Changed()
+	if e.gone = t.conn.Changed() > 0; e.gone && len(e.deliveries) == 0 {
+		removed++
 	}
 	return removed, nil
 }

@@ -16,7 +16,8 @@ import (
 // of the page, and nothing overwrites those when the rows themselves are deleted later. So after a
 // purge the unused parts of all pages that it changed are flushed with zeros.
 //
-// Events are only appended, so their rows move in a purge and at no other time.
+// Events are only appended, so their rows move in a purge and at no other time. See scrubAll for
+// others.
 
 // changedPages are the numbers of the pages that are in a write-ahead log. Some may be there from
 // times before.
@@ -155,6 +156,37 @@ func (s *keeper) scrubPurged(ctx context.Context) error {
 		pages = pages[n:]
 	}
 	return err
+}
+
+// scrubAll scrubs every page. SQLite also leaves copies of rows behind when it splits a page for a
+// new one, which may be long ago: in tables and indexes whose keys come in no order, as ids do.
+// Pages are looked at on connections for reading, and only those with such bytes are written.
+func (s *keeper) scrubAll(ctx context.Context) error {
+	for from, pages := int64(1), int64(1); from <= pages; from += int64(s.bounds.Scrubbed) {
+		var used []int64
+		err := s.readFlushed(ctx, func(r *sqlite3.Conn) (err error) {
+			if pages, err = rows.One(r, pagesQuery); err != nil {
+				return err
+			}
+			for number := from; number < from+int64(s.bounds.Scrubbed) && number <= pages; number++ {
+				page, err := rows.First(r.Query(readPageQuery).Int(number), nil, func(q *sqlite3.Stmt) ([]byte, error) { return q.Bytes(0), nil })
+				if err != nil {
+					return err
+				}
+				if page != nil && treePage(page, number, pages) && scrub(page, number == 1) {
+					used = append(used, number)
+				}
+			}
+			return nil
+		})
+		if err == nil && len(used) > 0 {
+			err = s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return scrubPages(t, used) }})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pinned calls do while a snapshot is open, which keeps the log from being restarted: pages

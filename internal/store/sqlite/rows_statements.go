@@ -141,7 +141,7 @@ func (q *statements) all(rows int) []text {
 		{&q.readPage, readPageQuery},
 		{&q.writePage, writePageQuery},
 		{&q.dropFinished, `DELETE FROM finished WHERE seq = ?
-			RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0), position, finished - created`},
+			RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0), position, finished - created, attempts`},
 		{&q.addEnding, "INSERT INTO ending (body) VALUES (?) RETURNING number"},
 		{&q.dropEnding, "DELETE FROM ending WHERE number = ?"},
 		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},

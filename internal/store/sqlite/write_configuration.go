@@ -98,9 +98,6 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 func (s *changer) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := findObject(t, endpoints, id)
-		if err == nil {
-			err = at.Leaves(false) // waits would give an unknown endpoint a number
-		}
 		if err != nil {
 			return err
 		}
@@ -118,7 +115,7 @@ func (s *changer) RemoveEndpoint(ctx context.Context, id string) error {
 // hasPending says whether an endpoint has pending deliveries. It adds this transaction's changes to
 // the count in the database.
 func hasPending(t *tx, endpoint string) (bool, error) {
-	target, err := t.target(endpoint)
+	target, err := t.numberOf(endpoint)
 	if err != nil {
 		return false, err
 	}

@@ -77,7 +77,7 @@ func (o *claiming) grows() bool { return false }
 
 func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
-	target, err := t.target(o.claim.Queue)
+	target, err := t.numberOf(o.claim.Queue)
 	if err != nil {
 		return err
 	}

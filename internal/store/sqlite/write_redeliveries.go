@@ -36,7 +36,7 @@ func advance(t *tx, step *store.ReplayStep) ([]store.Redelivered, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := t.target(r.Endpoint)
+	target, err := t.numberOf(r.Endpoint)
 	if err != nil {
 		return nil, err
 	}

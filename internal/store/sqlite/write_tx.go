@@ -147,6 +147,15 @@ func (t *tx) target(endpoint string) (int64, error) {
 	return numbered(t, t.names.targets, endpoint, t.q.target, t.q.addTarget, bind)
 }
 
+// numberOf is the target of an endpoint; 0: nothing was ever delivered there. Names are given to
+// deliveries alone, whose counts tell the tenant: so a tenant's end finds all of them.
+func (t *tx) numberOf(endpoint string) (int64, error) {
+	if number := t.names.targets[endpoint]; number != 0 {
+		return number, nil
+	}
+	return rows.Integer(t.q.target.Text(endpoint))
+}
+
 // endpoint is the id behind a target's number.
 func (t *tx) endpoint(target int64) (string, error) {
 	return cached(t.names.ids, t.bounds.Names, target, func() (string, error) { return rows.LookUpText(t.q.targetID.Int(target)) })
