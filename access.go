@@ -8,8 +8,8 @@ import (
 
 // AccessRecord is a part of the configuration about passes, portals and terms of a tenant. Passes
 // are not stored, so none can be deleted: a record says instead which of them are refused. A record
-// has the content of its kind, and no other; see SeriesRecord, EndedRecord, PortalRecord and
-// TermsRecord.
+// has the content of its kind, and no other; see SeriesRecord, EndedRecord, PortalRecord,
+// TermsRecord and TenantEndRecord.
 type AccessRecord struct {
 	ID     string
 	Tenant string // empty: all tenants together
@@ -18,6 +18,19 @@ type AccessRecord struct {
 	Ended  *EndedSessions `json:",omitempty"` // which sessions have ended
 	Portal *Portal        `json:",omitempty"` // how the tenant's portal looks
 	Terms  *Terms         `json:",omitempty"` // the operator's settings for the tenant
+	End    *TenantEnd     `json:",omitempty"` // a tenant that is being deleted
+}
+
+// TenantEnd says that a tenant is being deleted: its keys and passes are refused, nothing is created
+// for it, and its endpoints count as disabled. Its record is the operator's, because it outlives the
+// tenant's rows and the tenant's data key.
+type TenantEnd struct {
+	Tenant string
+	Job    string // id of the erasure that deletes it
+	At     time.Time
+	By     By
+	// Sealed rows of the tenant are deleted, and so is the stored data key: each node drops its own.
+	KeyGone bool `json:",omitzero"`
 }
 
 // EndedSessions says that the sessions of a person, or of a portal link, have ended: those that
@@ -68,6 +81,15 @@ func (r *AccessRecord) Looks() Portal {
 func TermsRecord(tenant string, is Terms) AccessRecord {
 	return AccessRecord{ID: recordID("terms_", tenant), Tenant: tenant, Terms: &is}
 }
+
+// TenantEndRecord says that a tenant is being deleted.
+func TenantEndRecord(is TenantEnd) AccessRecord {
+	return AccessRecord{ID: recordID("tenant_end_", is.Tenant), End: &is}
+}
+
+// PassesOfTenant is whose sessions all sessions and links of a tenant are. A record of the operator
+// ends them when the tenant is deleted: a tenant of the same name takes none that are older.
+func PassesOfTenant(tenant string) string { return "tenant/" + tenant }
 
 // SessionKeyID is the id of the record by which nodes on one database notice that they have
 // different session keys. Its series is from the key of the node that started last.

@@ -29,6 +29,9 @@ const (
 	CodeRateLimited Code = "rate_limited"
 	// the tenant has as many event types as it may have
 	CodeTooManyTypes Code = "too_many_types"
+	// the tenant is being deleted: nothing is created for it. A conflict that no repetition resolves
+	// before the tenant is gone
+	CodeTenantEnds Code = "tenant_deleted"
 	// the filters of the tenant's endpoints cost too much for a request
 	CodeTooCostly Code = "filters_too_costly"
 	// comparing data with schemas, or schemas with each other, costs too much for a request

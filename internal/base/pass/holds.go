@@ -26,6 +26,8 @@ func (p *Pass) Holds(in Records) bool {
 		return false
 	case p.Portal && p.Tenant != "" && p.Series != in.Access(grapnel.SeriesID(p.Tenant)).Series:
 		return false
+	case p.Tenant != "" && ended(in, "", grapnel.PassesOfTenant(p.Tenant), p.Begins): // the tenant was deleted
+		return false
 	case p.Link != "" && ended(in, p.Tenant, p.Link, p.Begins):
 		return false
 	case !p.Portal && p.Tenant != "" && ended(in, "", p.Subject, p.Begins): // by an admin of all tenants

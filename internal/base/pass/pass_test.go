@@ -177,6 +177,8 @@ func TestAPassEndsWithItsMaker(t *testing.T) {
 		"by an admin of all":       {records{keys(key), ended("", "person/jane", now)}, "spl"},
 		"and signs in again":       {records{keys(key), ended("acme", "person/jane", now.Add(-1))}, "spld"},
 		"the key's sessions end":   {records{keys(key), ended("acme", "key_1", now)}, "pld"},
+		"the tenant was deleted":   {records{keys(key), ended("", grapnel.PassesOfTenant("acme"), now)}, ""},
+		"another tenant was":       {records{keys(key), ended("", grapnel.PassesOfTenant("globex"), now)}, "spld"},
 	} {
 		got := ""
 		for _, p := range []Pass{session, portal, link, person} {

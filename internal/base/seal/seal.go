@@ -190,6 +190,20 @@ func (s *Sealer) Forget(tenant string) {
 	delete(s.keys, tenant)
 }
 
+// Recheck reads a tenant's data key again, and forgets it if its row was deleted, by another node
+// perhaps.
+func (s *Sealer) Recheck(ctx context.Context, tenant string) error {
+	if s == nil {
+		return nil
+	}
+	_, err := s.load(ctx, tenant) // it replaces a key that is another one by now
+	if errors.Is(err, ErrNoKey) {
+		s.Forget(tenant)
+		err = nil
+	}
+	return err
+}
+
 func (s *Sealer) refresh(ctx context.Context) (masters, error) {
 	all, err := s.source.read(ctx)
 	if err == nil {

@@ -129,6 +129,49 @@ func TestSealedBytesAreBoundToTheirRow(t *testing.T) {
 	}
 }
 
+// TestADestroyedDataKeyIsForgotten: a key that the table still has stays. Once that has gone, what it
+// sealed opens no more, whether or not the tenant has a new key, and other tenants keep theirs.
+func TestADestroyedDataKeyIsForgotten(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		of := &table{keys: map[string]DataKey{}}
+		from, _ := keyFile(t, one)
+		s, err := New(t.Context(), from, nil, of, alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, other := At{"acme", "endpoint", "ep_1"}, At{"bolt", "endpoint", "ep_2"}
+		seal := func(at At) []byte {
+			sealed, err := s.Seal(t.Context(), at, []byte("secret"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sealed
+		}
+		forget := func() {
+			if err := s.Recheck(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sealed, theirs := seal(at), seal(other)
+		forget()
+		opens(t, s, at, sealed, "secret")
+		delete(of.keys, "acme")
+		opens(t, s, at, sealed, "secret") // from memory
+		forget()
+		for range 2 {
+			if got, err := s.Open(t.Context(), at, sealed); !errors.Is(err, ErrNoKey) {
+				t.Errorf("alone %v: opened %q, %v", alone, got, err)
+			}
+			opens(t, s, at, seal(at), "secret") // with a new key
+			forget()
+		}
+		opens(t, s, other, theirs, "secret")
+	}
+	if err := (*Sealer)(nil).Recheck(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWithoutTheMasterKey: a sealed database needs its own, and one in clear needs none.
 func TestWithoutTheMasterKey(t *testing.T) {
 	of := &table{keys: map[string]DataKey{}}

@@ -13,13 +13,13 @@ import (
 func (b *Book) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
 	return b.while(ctx, func(c *Snapshot) bool {
 		at, known := c.byHash[hash]
-		return known && may(&c.keys[at])
+		return known && may(&c.keys[at]) && c.Accepts(c.keys[at].Tenant) == nil
 	})
 }
 
 // WhilePass is the same for a pass: the context also ends when the pass is revoked.
 func (b *Book) WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc) {
-	return b.while(ctx, func(c *Snapshot) bool { return p.Holds(c) })
+	return b.while(ctx, func(c *Snapshot) bool { return p.Holds(c) && c.Accepts(p.Tenant) == nil })
 }
 
 func (b *Book) while(ctx context.Context, valid func(*Snapshot) bool) (context.Context, context.CancelFunc) {

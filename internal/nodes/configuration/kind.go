@@ -13,29 +13,40 @@ import (
 type kind[R any] struct {
 	put      func(store.Configuration, context.Context, store.Scope, R, store.With) (store.Put, error)
 	edits    func(*store.ConfigChanges) *store.Edits[R]
+	tenant   func(*R) string
 	revision func(*R) *int64 // nil: records of this kind have none
 }
 
 var (
 	sourceKind = kind[grapnel.Source]{store.Configuration.PutSource,
 		func(d *store.ConfigChanges) *store.Edits[grapnel.Source] { return &d.Sources },
+		func(r *grapnel.Source) string { return r.Tenant },
 		func(s *grapnel.Source) *int64 { return &s.Revision }}
 	policyKind = kind[grapnel.NamedPolicy]{store.Configuration.PutPolicy,
 		func(d *store.ConfigChanges) *store.Edits[grapnel.NamedPolicy] { return &d.Policies },
+		func(r *grapnel.NamedPolicy) string { return r.Tenant },
 		func(p *grapnel.NamedPolicy) *int64 { return &p.Revision }}
 	typeKind = kind[grapnel.EventType]{store.Configuration.PutEventType,
 		func(d *store.ConfigChanges) *store.Edits[grapnel.EventType] { return &d.Types },
+		func(r *grapnel.EventType) string { return r.Tenant },
 		func(t *grapnel.EventType) *int64 { return &t.Revision }}
 	keyKind = kind[grapnel.Key]{put: store.Configuration.PutKey,
-		edits: func(d *store.ConfigChanges) *store.Edits[grapnel.Key] { return &d.Keys }}
+		edits:  func(d *store.ConfigChanges) *store.Edits[grapnel.Key] { return &d.Keys },
+		tenant: func(k *grapnel.Key) string { return k.Tenant }}
 	accessKind = kind[grapnel.AccessRecord]{put: store.Configuration.PutAccess,
-		edits: func(d *store.ConfigChanges) *store.Edits[grapnel.AccessRecord] { return &d.Access }}
+		edits:  func(d *store.ConfigChanges) *store.Edits[grapnel.AccessRecord] { return &d.Access },
+		tenant: func(r *grapnel.AccessRecord) string { return r.Tenant }}
 )
 
 // write commits a record.
 func (k kind[R]) write(ctx context.Context, b *Book, scope store.Scope, r R, with store.With) (store.Put, error) {
 	return b.Change(ctx, Change{
-		Write: func(*Snapshot) (store.Put, error) { return k.put(b.o.Store, ctx, scope, r, with) },
+		Write: func(now *Snapshot) (store.Put, error) {
+			if err := now.Accepts(k.tenant(&r)); err != nil {
+				return store.Put{}, err
+			}
+			return k.put(b.o.Store, ctx, scope, r, with)
+		},
 		Apply: func(put store.Put) store.ConfigChanges { return k.written(&r, put) },
 	})
 }
@@ -50,6 +61,9 @@ func (k kind[R]) edit(ctx context.Context, b *Book, scope store.Scope, found fun
 		_, err = b.Change(ctx, Change{
 			Write: func(now *Snapshot) (store.Put, error) {
 				if r, err = found(); err != nil {
+					return store.Put{}, err
+				}
+				if err = now.Accepts(k.tenant(&r)); err != nil {
 					return store.Put{}, err
 				}
 				audit, err := edit(&r)

@@ -48,9 +48,15 @@ func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
 	if types := d.Types; len(types.Written)+len(types.Removed) > 0 {
 		n.setTypes(types.Merge(c.types, typeID))
 	}
-	turned := c.policiesThat(&d.Policies)
-	if len(d.Endpoints.Written)+len(d.Endpoints.Removed)+len(turned) > 0 {
-		n.setEndpoints(&d.Endpoints, turned)
+	turned, ends := c.policiesThat(&d.Policies), n.endsSince(c)
+	if len(d.Endpoints.Written)+len(d.Endpoints.Removed)+len(turned)+len(ends) > 0 {
+		var again func(ep *grapnel.Endpoint) bool
+		if len(turned)+len(ends) > 0 {
+			again = func(ep *grapnel.Endpoint) bool {
+				return turned[policyName{ep.Tenant, ep.PolicyName}] || slices.Contains(ends, ep.Tenant)
+			}
+		}
+		n.setEndpoints(&d.Endpoints, again)
 	}
 	return &n
 }
@@ -77,18 +83,18 @@ func (c *Snapshot) policiesThat(changed *store.Edits[grapnel.NamedPolicy]) map[p
 	return all
 }
 
-// setEndpoints applies the changes of the endpoints, and updates endpoints whose policies have
-// changed.
-func (c *Snapshot) setEndpoints(d *store.Edits[grapnel.Endpoint], turned map[policyName]bool) {
+// setEndpoints applies the changes of the endpoints, and prepares the others anew for which again
+// is true, because their policy has changed or their tenant is being deleted; nil: none.
+func (c *Snapshot) setEndpoints(d *store.Edits[grapnel.Endpoint], again func(*grapnel.Endpoint) bool) {
 	before := c.endpoints
 	later := store.Edits[*Placed]{Removed: d.Removed}
 	for i := range d.Written {
 		later.Written = append(later.Written, c.place(d.Written[i]))
 	}
-	if len(turned) > 0 {
+	if again != nil {
 		for _, ep := range before {
 			_, removed := slices.BinarySearch(d.Removed, ep.ID)
-			if turned[policyName{ep.Tenant, ep.PolicyName}] && !removed && find(d.Written, ep.ID, endpointID) == nil {
+			if again(&ep.Endpoint) && !removed && find(d.Written, ep.ID, endpointID) == nil {
 				later.Written = append(later.Written, c.place(ep.Endpoint))
 			}
 		}
@@ -109,6 +115,9 @@ func (c *Snapshot) setEndpoints(d *store.Edits[grapnel.Endpoint], turned map[pol
 func (c *Snapshot) place(ep grapnel.Endpoint) *Placed {
 	p := &Placed{Endpoint: ep}
 	c.resolve(&p.Endpoint)
+	if c.Accepts(ep.Tenant) != nil && p.Status != grapnel.EndpointDisabled {
+		p.Status, p.DisabledReason = grapnel.EndpointDisabled, "the tenant is being deleted"
+	}
 	p.Target = target(&p.Endpoint)
 	return p
 }
@@ -137,7 +146,7 @@ func (c *Snapshot) Differs(before *Snapshot) (changed []*grapnel.Endpoint, remov
 			gone()
 		}
 		there := was < len(before.endpoints) && before.endpoints[was].ID == ep.ID
-		same := there && before.endpoints[was].Revision == ep.Revision
+		same := there && before.endpoints[was].Revision == ep.Revision && before.endpoints[was].Status == ep.Status
 		if !same || turned[policyName{ep.Tenant, ep.PolicyName}] {
 			changed = append(changed, &ep.Endpoint)
 		}
@@ -209,8 +218,14 @@ func (c *Snapshot) setKeys(keys []grapnel.Key) {
 }
 
 func (c *Snapshot) setAccess(access []grapnel.AccessRecord) {
-	c.access, c.terms = access, map[string]*grapnel.Terms{}
+	c.access, c.terms, c.ends = access, map[string]*grapnel.Terms{}, nil
 	for i := range access {
+		if is := access[i].End; is != nil {
+			if c.ends == nil {
+				c.ends = map[string]*grapnel.TenantEnd{}
+			}
+			c.ends[is.Tenant] = is
+		}
 		if is := access[i].Terms; is != nil {
 			c.terms[access[i].Tenant] = is
 		}

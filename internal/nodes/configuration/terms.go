@@ -54,7 +54,8 @@ type Snapshot struct {
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	access    []grapnel.AccessRecord
-	terms     map[string]*grapnel.Terms // by tenant, from access
+	terms     map[string]*grapnel.Terms     // by tenant, from access
+	ends      map[string]*grapnel.TenantEnd // likewise
 	routes    *routes
 	queues    int // endpoints that are queues
 }
@@ -70,3 +71,38 @@ type Placed struct {
 type checked map[string]map[string]*grapnel.EventType
 
 func typeID(t *grapnel.EventType) string { return t.ID }
+
+// Accepts returns nil, or why nothing is created for a tenant: it is being deleted.
+func (c *Snapshot) Accepts(tenant string) error {
+	if c.ends[tenant] == nil {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeTenantEnds, "Tenant %s is being deleted; nothing is accepted for it.", tenant)
+}
+
+// endsSince returns the tenants that are being deleted now and were not before, or the other way
+// round.
+func (c *Snapshot) endsSince(before *Snapshot) (tenants []string) {
+	for tenant := range c.ends {
+		if before.ends[tenant] == nil {
+			tenants = append(tenants, tenant)
+		}
+	}
+	for tenant := range before.ends {
+		if c.ends[tenant] == nil {
+			tenants = append(tenants, tenant)
+		}
+	}
+	return tenants
+}
+
+// Gone returns the tenants whose data key was destroyed since another configuration, and those whose
+// deletion has finished since then.
+func (c *Snapshot) Gone(before *Snapshot) (tenants []string) {
+	for tenant, was := range before.ends {
+		if is := c.ends[tenant]; is == nil || is.KeyGone && !was.KeyGone {
+			tenants = append(tenants, tenant)
+		}
+	}
+	return tenants
+}

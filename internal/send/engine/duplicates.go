@@ -74,7 +74,7 @@ func (d *duplicates) write() {
 		}
 		err := d.put(ctx, tenant, all)
 		switch code := grapnel.CodeOf(err); {
-		case err == nil || code == grapnel.CodeNotFound || code == grapnel.CodeInvalid:
+		case err == nil || code == grapnel.CodeNotFound || code == grapnel.CodeInvalid || code == grapnel.CodeTenantEnds:
 		case code == grapnel.CodeConflict:
 			d.again(tenant, all)
 		default:

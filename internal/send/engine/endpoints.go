@@ -18,6 +18,9 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 	for {
 		put, err := e.Book.Change(ctx, configuration.Change{
 			Write: func(now *configuration.Snapshot) (store.Put, error) {
+				if err := now.Accepts(ep.Tenant); err != nil && ep.DeletedAt.IsZero() {
+					return store.Put{}, err
+				}
 				before = now.At(ep.ID)
 				if before == nil {
 					if err := now.RoomFor(ep.Tenant, e.rates.limits.Load().MaxEndpoints); err != nil {

@@ -51,6 +51,8 @@ type Options struct {
 	Ready func(queue string)
 	// nil, or lists the consumers that this node has seen at a queue, for other nodes
 	Consumers func(queue string) []grapnel.Consumer
+	// nil, or drops a tenant's data key from memory if the database has it no longer
+	ForgetKey func(ctx context.Context, tenant string) error
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
 	// nil, or gets what package promise counts of attempts; it must not block
@@ -82,6 +84,8 @@ type Engine struct {
 	drain    time.Duration // for attempts in flight once Run is told to stop
 	replayed func(endpoint string)
 	seen     func(queue string) []grapnel.Consumer
+
+	forgetKey func(ctx context.Context, tenant string) error
 
 	core   *core.Core
 	inputs *inputs

@@ -251,6 +251,9 @@ func (o *orders) close() {
 // overloaded.
 func (o *orders) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, along store.With) (store.Put, error) {
 	if r.Revision == 0 {
+		if err := o.book.Accepts(r.Tenant); err != nil {
+			return store.Put{}, err
+		}
 		if err := o.admission.enter(replay); err != nil {
 			return store.Put{}, err
 		}

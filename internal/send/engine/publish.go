@@ -132,6 +132,11 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 		if err := match(config); err != nil {
 			return store.Accepted{}, err
 		}
+		for i := range events { // the store refuses a batch that was matched before its tenant's end
+			if err := config.Accepts(events[i].Event.Tenant); err != nil {
+				return store.Accepted{}, err
+			}
+		}
 		expected := expecting(events)
 		if err := p.admission.announce(p.pending, kind, expected...); err != nil {
 			return store.Accepted{}, err

@@ -245,7 +245,15 @@ func (r *rates) write(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	for _, tenant := range tenants {
-		if err := r.add(ctx, tenant); err != nil && grapnel.CodeOf(err) != grapnel.CodeConflict { // another node was first
+		err := r.add(ctx, tenant)
+		switch grapnel.CodeOf(err) {
+		case grapnel.CodeConflict: // another node was first
+			continue
+		case grapnel.CodeTenantEnds:
+			r.forget(tenant)
+			continue
+		}
+		if err != nil {
 			r.log.Warn("events of the day not recorded; retrying", "tenant", tenant, "err", err)
 			return
 		}
@@ -275,4 +283,11 @@ func (r *rates) add(ctx context.Context, tenant string) error {
 	defer r.mu.Unlock()
 	d.Events, d.more = max(d.Events, is.of(d.Day)), d.more-more
 	return nil
+}
+
+// forget begins the day of a tenant anew.
+func (r *rates) forget(tenant string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.days, tenant)
 }

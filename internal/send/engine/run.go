@@ -31,15 +31,17 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	// jump of the clock that is no order at all.
 	wall := func() time.Time { return o.Now().Round(0) }
 	o.Core.Shared, o.Core.IDs = o.Cluster != nil, o.Store.IDs()
+	documents := &refusing{Store: o.Store}
+	o.Store = documents
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, seen: o.Consumers,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, seen: o.Consumers, forgetKey: o.ForgetKey,
 		core: core.New(o.Core), inputs: newInputs(), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
 	e.shards = ownership.New(o.Cluster, e.env())
-	e.settler = &settler{store: o.Store, shards: e.shards, inputs: e.inputs, step: e.step}
+	e.settler = &settler{store: o.Store, shards: e.shards, inputs: e.inputs, step: e.step, gone: e.forgetTenant}
 	limited := &rates{store: o.Store, clock: o.Now, log: o.Log, days: map[string]*dayCount{}, debts: allowance.New(0, e.bounds.RateTenants),
 		terms: func(tenant string) grapnel.Terms { return e.Terms(tenant) }}
 	e.pending = newPending(limited.pending)
@@ -52,7 +54,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		events: newCache(e.bounds.EventCache)}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, WakeQueues: e.wakeQueues,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
-	e.Book, e.settler.book, e.publisher.book = book, book, book
+	e.Book, e.settler.book, e.publisher.book, documents.book = book, book, book, book
 	e.admission = &admission{clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: e.metrics.refused,
 		bounds: e.bounds.Admission, seen: strain{most: e.bounds.Recorder.Publish, long: e.bounds.Admission.LongCommit}}
 	if o.Random == nil {

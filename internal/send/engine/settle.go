@@ -19,6 +19,8 @@ type settler struct {
 	shards *ownership.Shards
 	inputs *inputs
 	step   func(core.Input) // gives the core an input; only for functions that inputs.ask calls
+	// drops from memory what parts know of a tenant that was deleted
+	gone func(ctx context.Context, tenant string) error
 
 	// endpoints that the core leaves because another node removed them
 	removed sync.Map
@@ -32,6 +34,11 @@ func (t *settler) Decides(endpoint string) bool { return t.shards.Owns(endpoint)
 // the queues whose consumers have to claim again. An engine that has ended attempts nothing, so
 // every change has taken effect there.
 func (t *settler) settle(ctx context.Context, before, conf *configuration.Snapshot) (queues []string, err error) {
+	for _, tenant := range conf.Gone(before) {
+		if err := t.gone(ctx, tenant); err != nil {
+			return nil, err
+		}
+	}
 	changed, removed, queues := conf.Differs(before)
 	if len(changed)+len(removed) == 0 {
 		return queues, nil

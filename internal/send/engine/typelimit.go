@@ -78,10 +78,7 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event, most int) (bo
 	defer t.mu.Unlock()
 	defer func() { t.adding.Store(int64(len(t.added))) }()
 	if t.total >= t.names || len(t.count) >= t.names {
-		t.seen.Clear()
-		t.total = 0
-		clear(t.added)
-		clear(t.count)
+		t.clear()
 	}
 	if _, seen := t.seen.Load(of); !known && !seen { // seen: another publish was first
 		t.count[of.tenant] = max(t.count[of.tenant], stored)
@@ -120,6 +117,21 @@ func (t *typeLimit) tried(events []store.Incoming, placed []store.Placed) {
 			t.count[of.tenant]--
 		}
 	}
+}
+
+// forget has all types looked up again: those of a tenant that was deleted are new ones.
+func (t *typeLimit) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clear()
+	t.adding.Store(0)
+}
+
+func (t *typeLimit) clear() {
+	t.seen.Clear()
+	t.total = 0
+	clear(t.added)
+	clear(t.count)
 }
 
 // crowded is the fault of an event that admits refuses.

@@ -77,7 +77,8 @@ func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
 		for n < len(groups) && n < k.o.Bounds.Batch && groups[n].Tenant == groups[0].Tenant {
 			n++
 		}
-		if err := k.batch(ctx, groups[:n], pending); err != nil {
+		// The failures of a tenant that is being deleted are not stored any more.
+		if err := k.batch(ctx, groups[:n], pending); err != nil && grapnel.CodeOf(err) != grapnel.CodeTenantEnds {
 			failures = append(failures, err)
 			for _, g := range groups[:n] {
 				k.o.Tally.giveBack(g, pending[g])

@@ -55,7 +55,7 @@ func (k *Keeper) resolve(ctx context.Context, now time.Time) error {
 		settling.Wait()
 		for _, d := range part {
 			switch {
-			case grapnel.CodeOf(d.err) == grapnel.CodeNotFound:
+			case grapnel.CodeOf(d.err) == grapnel.CodeNotFound, grapnel.CodeOf(d.err) == grapnel.CodeTenantEnds:
 				k.index.remove(d.entry.id)
 			case d.err != nil:
 				failures = append(failures, d.err)

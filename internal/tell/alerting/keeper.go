@@ -207,11 +207,11 @@ func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Doc
 	return failed
 }
 
-// harmless says whether a failed commit needs no mention: another node was quicker, or the store is
-// unavailable, which others report. The next round starts over.
+// harmless says whether a failed commit needs no mention: another node was quicker, the tenant is
+// being deleted, or the store is unavailable, which others report. The next round starts over.
 func harmless(err error) bool {
 	switch grapnel.CodeOf(err) {
-	case grapnel.CodeConflict, grapnel.CodeUnavailable:
+	case grapnel.CodeConflict, grapnel.CodeUnavailable, grapnel.CodeTenantEnds:
 		return true
 	}
 	return false
