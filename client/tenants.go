@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -30,4 +31,10 @@ func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
 // set back to the server's own settings.
 func (c *Client) UpdateTenant(ctx context.Context, tenant, reason string, changes map[string]any) (*Tenant, error) {
 	return patch[Tenant](ctx, c, tenantPath(tenant), why(reason), changes)
+}
+
+// DeleteTenant begins to delete a tenant with all that it has. The job is durable when this
+// returns, and nothing is accepted for the tenant any more.
+func (c *Client) DeleteTenant(ctx context.Context, tenant, reason string) (*Erasure, error) {
+	return answered[Erasure](ctx, c, call{method: http.MethodDelete, path: tenantPath(tenant), query: why(reason)})
 }

@@ -14,13 +14,13 @@ type NewErasure struct {
 // MarshalJSON writes the fields that are set.
 func (e NewErasure) MarshalJSON() ([]byte, error) { return Request(e) }
 
-// Erasure is a job that erases. It never shows what was searched for.
+// Erasure is a job that erases events, or deletes a tenant. It never shows what was searched for.
 type Erasure struct {
 	Raw
 	ID         string         `json:"id"`
 	State      string         `json:"state" enum:"running,ending,done" doc:"ending: nothing in the tables is left, and the files are cleared of it"`
 	Tenant     string         `json:"tenant"`
-	SelectedBy string         `json:"selected_by" enum:"key,metadata,filter"`
+	SelectedBy string         `json:"selected_by" enum:"key,metadata,filter,tenant" doc:"tenant: the tenant is deleted with all that it has"`
 	Counts     map[string]int `json:"counts" doc:"erased so far, by kind; a part that a crash interrupted may be missing"`
 	Reason     string         `json:"reason"`
 	StartedAt  time.Time      `json:"started_at"`

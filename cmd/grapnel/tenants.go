@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -47,5 +48,28 @@ func atMost(n int64) string {
 
 func (s *session) tenantsCommand() *cobra.Command {
 	return group("tenants", "List tenants, set their limits, and open their portals",
-		append(tenants.commands(s), tenantsPortalLink(s), tenantsRevokeLinks(s))...)
+		append(tenants.commands(s), tenantsDelete(s), tenantsPortalLink(s), tenantsRevokeLinks(s))...)
+}
+
+func tenantsDelete(s *session) *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use: "delete TENANT", Short: "Delete a tenant with all that it has", Args: takes(cobra.ExactArgs(1)),
+		Long: "Begin to delete a tenant: endpoints, queues, sources, keys, events, deliveries, settings and audit. From now on nothing is " +
+			"accepted for it and nothing is sent. It cannot be undone. The job goes on by itself; show it with grapnel erasures get.",
+		Example: "grapnel tenants delete acme --reason 'ticket 1107' --yes",
+	}
+	reasoned(c, &reason)
+	confirmed(c, &yes)
+	remove := s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+		return viewOf(r, erasureView)(r.DeleteTenant(ctx, args[0], reason))
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := s.Confirm(yes, "Delete tenant %s with all that it has?", args[0]); err != nil {
+			return err
+		}
+		return remove(cmd, args)
+	}
+	return needs(c, "reason")
 }

@@ -108,6 +108,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Traces:       s.traces,
 		Ready:        func(id string) { l.queues.Ready(id) },
 		Consumers:    func(id string) []grapnel.Consumer { return l.queues.Seen(id) },
+		ForgetKey:    l.store.Sealer().Recheck,
 		Replayed:     func(endpoint string) { l.replays.Ended(endpoint) },
 		Promised:     s.promises.count,
 		Silent:       o.Silent,

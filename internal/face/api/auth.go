@@ -85,11 +85,22 @@ func (a *api) authenticated(c *call, key grapnel.Key) error {
 	if err := a.usable(c, &key); err != nil {
 		return err
 	}
+	if err := a.lives(key.Tenant); err != nil {
+		return err
+	}
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
 	c.key, c.scope, c.until = key, scopeOf(key.Tenant), key.ExpiresAt
 	return nil
+}
+
+// lives refuses a caller whose tenant is being deleted.
+func (a *api) lives(tenant string) error {
+	if a.Engine.Accepts(tenant) == nil {
+		return nil
+	}
+	return grapnel.Errorf(codeForbidden, "Tenant %s is being deleted; its keys and passes are not valid any more.", tenant)
 }
 
 // usable refuses a key that has ended, or that may not be used from the caller's address. Only its
@@ -143,6 +154,9 @@ func (a *api) authenticatePass(c *call, token string) error {
 			return errPassEnded
 		}
 		c.until = maker.ExpiresAt
+	}
+	if err := a.lives(p.Tenant); err != nil {
+		return err
 	}
 	key := p.Key()
 	if !c.route.admits(p, &key) {

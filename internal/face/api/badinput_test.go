@@ -432,6 +432,13 @@ func badInputs() []bad {
 		{name: "replay items: no such replay", method: "GET", target: "/v1/replays/rpl_none/items", status: 404,
 			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "replay: delete", method: "DELETE", target: "/v1/replays/RPL", status: 405, code: codeMethod, pointer: "-"},
+		// the deletion of a tenant
+		{name: "tenant: no reason", method: "DELETE", target: "/v1/tenants/globex", status: 422, code: invalid, pointer: "?reason"},
+		{name: "tenant: the default one", method: "DELETE", target: "/v1/tenants/default?reason=x", status: 409, code: grapnel.CodeConflict,
+			pointer: "-"},
+		{name: "tenant: nothing of it", method: "DELETE", target: "/v1/tenants/nobody?reason=x", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "tenant: by a key of a tenant", method: "DELETE", target: "/v1/tenants/acme?reason=x", key: acmeAdmin, status: 403,
+			code: codeForbidden, pointer: "-"},
 		// erasures
 		post("erasure: nothing selected", "/v1/erasures", `{"tenant":"acme","reason":"x"}`, 422, invalid, "/key"),
 		post("erasure: two selections", "/v1/erasures", `{"tenant":"acme","key":"k","filter":"true","reason":"x"}`, 422, invalid, "/key"),

@@ -132,6 +132,8 @@ type Directory interface {
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Access is the access record with an id; one without content if there is none.
 	Access(id string) *grapnel.AccessRecord
+	// Accepts returns grapnel.CodeTenantEnds if the tenant is being deleted: nothing is created for it.
+	Accepts(tenant string) error
 	// Terms are the operator's settings for a tenant.
 	Terms(tenant string) grapnel.Terms
 	// Holds says whether a pass is not revoked.
@@ -229,6 +231,8 @@ type Alerts interface {
 
 // Erasures begins and shows erasures; package erase.
 type Erasures interface {
+	// Tenant deletes a tenant; grapnel.CodeNotFound if there is nothing of it.
+	Tenant(ctx context.Context, tenant string, by grapnel.By, once func(*erase.Job) *store.Once) (*erase.Job, *store.Answer, error)
 	Events(ctx context.Context, tenant string, s erase.Selection, by grapnel.By, once func(*erase.Job) *store.Once) (*erase.Job, *store.Answer, error)
 	Get(ctx context.Context, id string) (*erase.Job, error)
 	List(ctx context.Context, before string, limit int) ([]*erase.Job, error)

@@ -76,6 +76,9 @@ func createErasure(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
+	if err := a.Engine.Accepts(in.Tenant); err != nil {
+		return answer{}, err
+	}
 	j, before, err := a.Erasures.Events(c.Context(), in.Tenant, s, c.by(in.Reason), func(j *erase.Job) *store.Once {
 		return withEffect(c, func(store.Put) answer { return acceptedErasure(j) })
 	})

@@ -69,6 +69,9 @@ func createLink(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := a.Engine.Accepts(tenant); err != nil {
+		return answer{}, err
+	}
 	for i, id := range in.Endpoints {
 		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || ep.Queue != nil || ep.Channel != nil {
 			f.Add("/endpoints/"+strconv.Itoa(i), "endpoint not found")

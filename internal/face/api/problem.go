@@ -48,6 +48,7 @@ var kinds = []kind{
 	{codeMethod, 405, "The method is not allowed here", "Allow lists the allowed methods.", false},
 	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send the request again, faster.", false},
 	{grapnel.CodeConflict, 409, "The request contradicts the current state", "Read the current state and decide again.", false},
+	{grapnel.CodeTenantEnds, 409, "The tenant is being deleted", "Nothing was accepted, and nothing is until the tenant is deleted. A tenant of the same name can begin anew then.", false},
 	{grapnel.CodeInFlight, 409, "The same idempotency key is in use",
 		"Wait for the first request, or repeat this one after a moment.", true},
 	{grapnel.CodeTooLarge, 413, "The request is too large", "Send a smaller body.", false},

@@ -23,7 +23,7 @@ import (
 func TestEveryCodeHasItsStatus(t *testing.T) {
 	want := map[grapnel.Code]int{
 		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404,
-		grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
+		grapnel.CodeConflict: 409, grapnel.CodeTenantEnds: 409, grapnel.CodeUnsupported: 415,
 		grapnel.CodeUnavailable: 503, grapnel.CodeOverloaded: 503, grapnel.CodeQuota: 429, grapnel.CodeStorageFull: 507,
 		grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeTooCostly: 422,
 		grapnel.CodeDamaged: 410, grapnel.CodeSchemaTooCostly: 422, grapnel.CodeTooManyTypes: 422,

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
+	"github.com/grapnelhq/grapnel/internal/send/erase"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -27,6 +28,16 @@ func tenantRoutes() []route {
 			name: "update-tenant", tag: tenantTag, summary: "Change the operator's settings for a tenant",
 			about: "A JSON merge patch: null sets a field back to the server's own setting. Needs a key that is bound to no tenant.",
 			query: []param{reasonParam}, body: patchBody, takes: wire.TenantTerms{}, gives: map[int]any{200: wire.Tenant{}}},
+		{method: "DELETE", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: deleteTenant,
+			name: "delete-tenant", tag: tenantTag, summary: "Delete a tenant with all that it has",
+			about: "Begins a durable job, which GET /v1/erasures/{id} shows. Once it is answered, the tenant's keys, passes and portal links " +
+				"are refused with 403, and what would create something for it, such as a publish or a webhook to one of its sources, with 409 and the code " +
+				"tenant_deleted; its endpoints get no new attempt. The job deletes the tenant's endpoints, and once their deliveries have ended all " +
+				"else: events, deliveries, keys, sources, settings, audit, data key. When it is done, a tenant of the same name can begin anew. " +
+				"Repeated, it answers with the running job. Tenant default cannot be deleted. Needs a key that is bound to no tenant.",
+			query: []param{{name: reasonParam.name, form: reasonParam.form, required: true,
+				doc: "why; kept in the audit, so leave names of people out; at most 500 characters"}},
+			gives: map[int]any{202: wire.Erasure{}}},
 	}
 }
 
@@ -111,4 +122,21 @@ func listTenants(a *api, c *call) (answer, error) {
 		}
 		return names[at:], nil
 	}, func(name *string) string { return *name }, each(func(name *string) wire.Tenant { return a.viewTenant(*name) }))
+}
+
+// deleteTenant refuses the default tenant: callers that name none mean it, and it would be deleted
+// while they publish.
+func deleteTenant(a *api, c *call) (answer, error) {
+	name, err := namedTenant(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if name == grapnel.DefaultTenant {
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "Tenant %s cannot be deleted: objects that name no tenant belong to it. "+
+			"Erase its events, and delete its endpoints, queues, sources and keys.", name)
+	}
+	j, before, err := a.Erasures.Tenant(c.Context(), name, c.by(c.reason()), func(j *erase.Job) *store.Once {
+		return withEffect(c, func(store.Put) answer { return acceptedErasure(j) })
+	})
+	return answered(j, before, err, acceptedErasure)
 }

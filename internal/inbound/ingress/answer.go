@@ -16,7 +16,7 @@ import (
 var statuses = map[grapnel.Code]int{
 	grapnel.CodeOverloaded: http.StatusServiceUnavailable, grapnel.CodeUnavailable: http.StatusServiceUnavailable,
 	grapnel.CodeTooCostly: http.StatusServiceUnavailable, grapnel.CodeQuota: http.StatusTooManyRequests,
-	grapnel.CodeRateLimited:  http.StatusTooManyRequests,
+	grapnel.CodeRateLimited: http.StatusTooManyRequests, grapnel.CodeTenantEnds: http.StatusConflict,
 	grapnel.CodeTooManyTypes: http.StatusUnprocessableEntity, grapnel.CodeStorageFull: http.StatusInsufficientStorage,
 }
 
@@ -36,7 +36,7 @@ func refusal(err error) Refusal {
 	}
 	if e, ok := errors.AsType[*grapnel.Error](err); ok && statuses[e.Code] != 0 {
 		refused.Status, refused.Code, refused.Quota = statuses[e.Code], e.Code, e.Quota
-		if e.Code != grapnel.CodeTooManyTypes { // a repetition would be refused as well
+		if e.Code != grapnel.CodeTooManyTypes && e.Code != grapnel.CodeTenantEnds { // a repetition would be refused as well
 			refused.RetryAfter = max(e.RetryAfter, time.Second)
 		}
 		if e.Detail != "" {

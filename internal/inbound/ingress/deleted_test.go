@@ -37,3 +37,20 @@ func TestDeletedSourcesAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantThatIsDeleted: its sources take nothing, whether or not a request could be verified, and
+// tell the provider so.
+func TestTenantThatIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.source(open, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
+	if a := w.post(`{}`); a.status != http.StatusAccepted {
+		t.Fatalf("before: answered %d %s", a.status, a.body)
+	}
+	w.ends = grapnel.Errorf(grapnel.CodeTenantEnds, "Tenant acme is being deleted.")
+	if a := w.post(`{"n":2}`); a.status != http.StatusConflict || a.Detail != "Tenant acme is being deleted." || a.header.Get("Retry-After") != "" {
+		t.Errorf("answered %d %s %v", a.status, a.body, a.header)
+	}
+	if len(w.events) != 1 || len(w.asides) > 0 {
+		t.Errorf("%d events, %d set aside", len(w.events), len(w.asides))
+	}
+}

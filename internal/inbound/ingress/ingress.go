@@ -45,6 +45,8 @@ type Engine interface {
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
 	// Sources returns those in scope.
 	Sources(scope store.Scope) []grapnel.Source
+	// Accepts returns grapnel.CodeTenantEnds if the tenant is being deleted.
+	Accepts(tenant string) error
 	// Publish commits events with their deliveries.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 }

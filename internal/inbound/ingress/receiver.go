@@ -74,6 +74,10 @@ func (recv *Receiver) admit(r *http.Request, s *source) (outcome, *Refusal) {
 	switch {
 	case s == nil:
 		return unknown, &Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "Source not found."}
+	case recv.o.Engine.Accepts(s.Tenant) != nil:
+		refused := refusal(recv.o.Engine.Accepts(s.Tenant))
+		refused.Err = nil // it is no fault
+		return unknown, &refused
 	case s.Paused:
 		return paused, &Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
 			Detail: "The source is paused.", RetryAfter: b.WaitPaused}
@@ -240,7 +244,11 @@ func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *all
 			Detail: "Too many requests of the source are stored already as " + string(aside.Why) + ".", RetryAfter: wait})
 		return false
 	}
-	if err := recv.o.Store.SetAside(in.r.Context(), aside); err != nil {
+	err := recv.o.Engine.Accepts(aside.Tenant) // it may have been ordered while the request came in
+	if err == nil {
+		err = recv.o.Store.SetAside(in.r.Context(), aside)
+	}
+	if err != nil {
 		recv.refuse(w, in.r, in.source, failed, refusal(err))
 		return false
 	}

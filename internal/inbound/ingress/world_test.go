@@ -37,6 +37,7 @@ type world struct {
 	asides  []grapnel.Aside
 	refused []Refusal
 	err     error // returned by Publish and SetAside
+	ends    error // returned by Accepts
 }
 
 // ample are a server's bounds; under are those of receivers created from now on. See
@@ -101,6 +102,8 @@ func (w *world) Aside(context.Context, store.Scope, string) (grapnel.Aside, erro
 func (w *world) AsideList(context.Context, store.Scope, store.AsideQuery) ([]grapnel.Aside, error) {
 	return nil, w.err
 }
+
+func (w *world) Accepts(string) error { return w.ends }
 
 // Publish keeps the promises of store.Known and store.Once.
 func (w *world) Publish(_ context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {

@@ -13,16 +13,58 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/nodes/configuration"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// engine ends deliveries in the store, as the engine's cores do.
+// engine ends deliveries in the store, as the engine's cores do, and has a book of the
+// configuration.
 type engine struct {
+	*configuration.Book
 	s    store.Store
 	fail func() error
+}
+
+// newBook reads the configuration, as a process does when it starts.
+func newBook(t *testing.T, s store.Configuration) *configuration.Book {
+	o := configuration.Options{Store: s, Log: slog.New(slog.DiscardHandler)}
+	o.Settle = func(context.Context, *configuration.Snapshot, *configuration.Snapshot) ([]string, error) {
+		return nil, nil
+	}
+	o.WakeQueues = func([]string) {}
+	o.Confirm = func(context.Context) error { return nil }
+	o.Reading, o.Current = context.WithCancel, func() error { return nil }
+	b := configuration.NewBook(o)
+	for b.Load(t.Context()) != nil { // the store fails sometimes
+	}
+	return b
+}
+
+// ClearTenant deletes endpoints without waiting for their deliveries.
+func (e *engine) ClearTenant(ctx context.Context, tenant string, page int) (deleted int, left bool, err error) {
+	if err := errors.Join(e.fail(), e.CatchUp(ctx)); err != nil {
+		return 0, false, err
+	}
+	for _, ep := range e.Snapshot().Endpoints() {
+		if ep.Tenant != tenant {
+			continue
+		}
+		_, err := e.s.End(ctx, ep.ID, store.Ending{Status: grapnel.Dropped, At: start}, 1000)
+		if err == nil {
+			is := ep.Endpoint
+			is.DeletedAt = start
+			_, err = e.s.PutEndpoint(ctx, store.Everyone(), is, store.With{})
+		}
+		if err == nil {
+			err = e.s.RemoveEndpoint(ctx, ep.ID)
+		}
+		return 1, true, err
+	}
+	deleted, err = e.DeleteAllOf(ctx, tenant, page)
+	return deleted, deleted > 0, err
 }
 
 func (e *engine) Leads() bool { return true }
@@ -49,6 +91,7 @@ type world struct {
 	faulty *memory.Faulty
 	engine *engine
 	runner *Runner
+	later  time.Duration // since the start; each look of finish is a second later
 }
 
 func newWorld(t *testing.T, events int) *world {
@@ -78,8 +121,10 @@ func (w *world) must(err error) {
 }
 
 func (w *world) restart() {
-	tiny := bounds.Fill(Bounds{Page: 2})
-	w.runner = New(Options{Bounds: tiny, Engine: w.engine, Store: w.faulty, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return start }})
+	tiny := bounds.Fill(Bounds{Page: 2, Rows: 3})
+	w.engine.Book = newBook(w.T, w.faulty)
+	w.runner = New(Options{Bounds: tiny, Engine: w.engine, Store: w.faulty, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return start.Add(w.later) }})
 }
 
 // erased are the ids of the tenant's erased events.
@@ -104,6 +149,7 @@ func (w *world) finish(id string) *Job {
 		if j.State == Done {
 			return j
 		}
+		w.later += time.Second
 	}
 	w.Fatal("the erasure does not end")
 	return nil

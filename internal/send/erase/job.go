@@ -5,6 +5,8 @@
 // Before an event is emptied its pending deliveries end, at the nodes that own their endpoints. At
 // its end a job forgets what it has searched for, and is done once the store has removed the bytes
 // from its files, as far as it can (store.Erasing).
+//
+// A job may delete a tenant as well, with all that it has (tenant.go).
 package erase
 
 import (
@@ -40,6 +42,18 @@ const (
 	ByKey      = "key"
 	ByMetadata = "metadata"
 	ByFilter   = "filter"
+	ByTenant   = "tenant" // all events of the tenant, and the tenant itself
+)
+
+// Part is what a job that deletes a tenant is doing while it is Running. Any part may be repeated.
+type Part string
+
+// The parts, in their order.
+const (
+	Objects Part = ""      // endpoints are deleted, and once their deliveries have ended the rest of the configuration
+	Rows    Part = "rows"  // the store deletes the tenant's rows, and at the end its data key
+	Quiet   Part = "quiet" // nothing happens until Job.Until: what nodes had begun ends
+	Again   Part = "again" // the rows that were stored meanwhile are deleted; if there were some: Quiet again
 )
 
 // Job is an erasure.
@@ -51,6 +65,10 @@ type Job struct {
 	By         string         `json:"by"`
 	Selection  *Selection     `json:"selection,omitempty"` // nil once State is Ending: it may name a person
 	Before     int64          `json:"before"`              // row id of the last event that was looked at; the next ones are below
+	Part       Part           `json:"part,omitzero"`       // of a tenant's deletion, as the fields below
+	After      int64          `json:"after,omitzero"`      // store.TenantErased.After
+	Until      time.Time      `json:"until,omitzero"`
+	Late       int            `json:"late,omitzero"` // rows that Again has deleted
 	Counts     map[string]int `json:"counts"`
 	StartedAt  time.Time      `json:"started_at"`
 	StartedBy  string         `json:"started_by"`
@@ -117,4 +135,10 @@ func (j *Job) document(now time.Time) (d store.Document, err error) {
 func read(d *store.Document) (*Job, error) {
 	j := &Job{ID: d.ID, Revision: d.Revision}
 	return j, json.Unmarshal(d.Body, j)
+}
+
+// ordered is a job that no node has begun.
+func ordered(end *grapnel.TenantEnd) *Job {
+	return &Job{ID: end.Job, State: Running, Tenant: end.Tenant, By: ByTenant, StartedAt: end.At, StartedBy: end.By.Actor,
+		Reason: end.By.Reason}
 }

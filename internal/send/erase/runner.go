@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -50,8 +49,7 @@ func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Jo
 	if err != nil {
 		return nil, nil, err
 	}
-	with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: j.Tenant, Actor: by.Actor, Verb: grapnel.VerbErase, Endpoint: j.ID,
-		Reason: by.Reason}}
+	with := store.With{Audit: j.entry(by, now)}
 	if once != nil {
 		with.Once = once(j)
 	}
@@ -60,51 +58,8 @@ func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Jo
 		return nil, put.Answer, err
 	}
 	j.Revision = put.Revision
-	select {
-	case r.asked <- struct{}{}:
-	default:
-	}
+	r.ask()
 	return j, nil, nil
-}
-
-// Get returns an erasure.
-func (r *Runner) Get(ctx context.Context, id string) (*Job, error) {
-	for _, kind := range []string{kindActive, kindDone, kindActive} { // it may change its kind in between
-		d, err := r.o.Store.Document(ctx, store.Everyone(), "", kind, id)
-		if err == nil {
-			return read(&d)
-		}
-		if grapnel.CodeOf(err) != grapnel.CodeNotFound {
-			return nil, err
-		}
-	}
-	return nil, store.ErrNotFound("erasure")
-}
-
-// List returns erasures, the newest first: those with ids below before, if that is not empty.
-func (r *Runner) List(ctx context.Context, before string, limit int) (all []*Job, err error) {
-	for _, kind := range []string{kindActive, kindDone} {
-		list, err := r.list(ctx, kind, before, limit)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
-	}
-	slices.SortStableFunc(all, func(a, b *Job) int { return strings.Compare(b.ID, a.ID) })
-	all = slices.CompactFunc(all, func(a, b *Job) bool { return a.ID == b.ID })
-	return all[:min(len(all), limit)], nil
-}
-
-func (r *Runner) list(ctx context.Context, kind, before string, limit int) (all []*Job, err error) {
-	found, err := r.o.Store.DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: kind, After: before, Backwards: true, Limit: limit})
-	for i := range found {
-		j, wrong := read(&found[i])
-		if wrong != nil {
-			return nil, wrong
-		}
-		all = append(all, j)
-	}
-	return all, err
 }
 
 // Run runs the jobs while this node leads, until ctx ends.
@@ -135,10 +90,14 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// turn takes one step of each job. more is true if there was a job: it may have another step.
+// turn takes one step of each job. more is true if a job moved: it may have another step.
 func (r *Runner) turn(ctx context.Context) (more bool, err error) {
+	if err := r.adopt(ctx); err != nil {
+		return true, err
+	}
 	jobs, err := r.list(ctx, kindActive, "", r.bounds.Jobs)
 	for _, j := range slices.Backward(jobs) { // the oldest first
+		was := j.Revision
 		failed := r.step(ctx, j)
 		if grapnel.CodeOf(failed) == grapnel.CodeConflict {
 			failed = nil // another node has made a step: look again
@@ -146,7 +105,7 @@ func (r *Runner) turn(ctx context.Context) (more bool, err error) {
 		if failed != nil {
 			failed = fmt.Errorf("erasure %s: %w", j.ID, failed)
 		}
-		err, more = errors.Join(err, failed), true
+		err, more = errors.Join(err, failed), more || j.Revision != was
 	}
 	return more, err
 }

@@ -3,19 +3,18 @@ package erase
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // step does the next part of a job and stores how far it is. Each part can be repeated: a crash
 // between both does it again.
 func (r *Runner) step(ctx context.Context, j *Job) error {
-	if j.State == Ending {
+	switch {
+	case j.State == Ending:
 		return r.finish(ctx, j)
+	case j.By == ByTenant:
+		return r.tenant(ctx, j)
 	}
 	return r.events(ctx, j)
 }
@@ -75,61 +74,4 @@ func (r *Runner) erase(ctx context.Context, j *Job, seqs []int64, ids map[int64]
 		}
 	}
 	return nil
-}
-
-// ending forgets what the job has searched for, and notes in the audit what it has done.
-func (r *Runner) ending(ctx context.Context, j *Job) error {
-	j.State, j.Selection = Ending, nil
-	return r.save(ctx, j, &grapnel.AuditEntry{At: r.o.Now(), Tenant: j.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbErase,
-		Endpoint: j.ID, Reason: "everything is erased: " + j.counted()})
-}
-
-func (j *Job) counted() string {
-	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(j.Counts)) {
-		parts = append(parts, fmt.Sprintf("%s %d", what, j.Counts[what]))
-	}
-	if len(parts) == 0 {
-		return "there was nothing"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// finish has the store remove the bytes from its files, and ends the job.
-func (r *Runner) finish(ctx context.Context, j *Job) error {
-	left, err := r.o.Store.Reclaim(ctx)
-	if err != nil {
-		return err
-	}
-	j.State, j.FinishedAt, j.Remains = Done, r.o.Now(), nil
-	if left != "" {
-		j.Remains = append(j.Remains, left)
-	}
-	if r.o.Backups != nil {
-		for _, name := range r.o.Backups() {
-			j.Remains = append(j.Remains, "backup "+name)
-		}
-	}
-	before, err := j.document(j.FinishedAt)
-	if err != nil {
-		return err
-	}
-	after := before
-	after.Kind, after.Revision = kindDone, 0
-	_, err = r.o.Store.PutDocuments(ctx, store.Everyone(),
-		[]store.DocumentWrite{{Document: before, Delete: true}, {Document: after}}, store.With{})
-	if err == nil {
-		r.o.Log.Info("erasure done", "erasure", j.ID, "counts", j.counted())
-	}
-	return err
-}
-
-func (r *Runner) save(ctx context.Context, j *Job, audit *grapnel.AuditEntry) error {
-	d, err := j.document(r.o.Now())
-	if err != nil {
-		return err
-	}
-	put, err := r.o.Store.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: d}}, store.With{Audit: audit})
-	j.Revision = put.Revision
-	return err
 }

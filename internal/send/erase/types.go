@@ -16,6 +16,11 @@ type Bounds struct {
 	Page  int           `bound:"100" tiny:"2"`   // events that a step looks at, or rows that it deletes
 	Pause time.Duration `bound:"20ms" tiny:"1ms"`
 	Jobs  int           `bound:"100"` // read at once
+	// Rows of a tenant that a step deletes, about.
+	Rows int `bound:"1000" tiny:"3"`
+	// Quiet is longer than anything takes that a node may have begun for a tenant before it knew
+	// that the tenant is deleted: a request, a count that is stored now and then.
+	Quiet time.Duration `bound:"30s" tiny:"50ms"`
 }
 
 // Engine is the part of the engine that jobs need.
@@ -23,6 +28,21 @@ type Engine interface {
 	Leads() bool // this node does the work that one node does for all
 	// EndErased ends the pending deliveries of an event.
 	EndErased(ctx context.Context, tenant, event string) (int, error)
+
+	// Tenants lists the tenants that own a part of the configuration, sorted.
+	Tenants() []string
+	// EndTenant has all nodes refuse a tenant. It returns the record in force, which may be that of
+	// an earlier order.
+	EndTenant(ctx context.Context, end grapnel.TenantEnd, with store.With) (grapnel.TenantEnd, store.Put, error)
+	// TenantEnds lists the tenants that are being deleted.
+	TenantEnds() []grapnel.TenantEnd
+	// ClearTenant deletes a page of such a tenant's configuration, on all nodes, and says whether
+	// anything is left, such as pending deliveries.
+	ClearTenant(ctx context.Context, tenant string, page int) (deleted int, left bool, err error)
+	// KeyGone has all nodes drop the tenant's data key, which the store has no longer.
+	KeyGone(ctx context.Context, tenant string) error
+	// TenantEnded has all nodes take a tenant of the same name again, but no passes of before.
+	TenantEnded(ctx context.Context, end grapnel.TenantEnd, passes grapnel.EndedSessions) error
 }
 
 // Store is the part of a store that jobs need.
@@ -30,6 +50,7 @@ type Store interface {
 	store.Documents
 	store.Erasing
 	EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error)
+	AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error)
 }
 
 // Options configure a Runner. Engine, Store and Log are required.

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 7b5dc1ee71905f102e927d163298f769051fd517dd23716b408514b642ffec2b."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 20cfa7433efae616428453c92bfcfadb639ccb5daab5c9233373ebe22ba9c1a6."""
 
 from __future__ import annotations
 
@@ -407,6 +407,11 @@ class DeleteSourceQuery(TypedDict):
     "reason for the audit; at most 500 characters"
 
 
+class DeleteTenantQuery(TypedDict):
+    reason: NotRequired[str]
+    "why; kept in the audit, so leave names of people out; at most 500 characters"
+
+
 class Delivery(TypedDict):
     attempts: NotRequired[list[Attempt]]
     "only for a single delivery"
@@ -655,7 +660,8 @@ class Erasure(TypedDict):
     reason: str
     remains: list[str]
     "once it is done: where erased bytes may still be, such as in backups, and what removes them there"
-    selected_by: Literal['key', 'metadata', 'filter']
+    selected_by: Literal['key', 'metadata', 'filter', 'tenant']
+    "tenant: the tenant is deleted with all that it has"
     started_at: str
     started_by: str
     "the id of an API key"
