@@ -244,7 +244,10 @@ func TestSources(t *testing.T) {
 	write(t, path, one)
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	t.Setenv("GRAPNEL_TEST_MASTER", one)
-	kinds := []string{"file:" + path, "env:GRAPNEL_TEST_MASTER", "credential:master", "command:cat " + path}
+	// A program may leave a child that has its output open: here one that lives as long as the directory.
+	program := filepath.Join(dir, "program")
+	write(t, program, "while [ -e $0 ]; do sleep 0.1; done &\ncat "+path+"\n")
+	kinds := []string{"file:" + path, "env:GRAPNEL_TEST_MASTER", "credential:master", "command:cat " + path, "command:sh " + program}
 	of := &table{keys: map[string]DataKey{}}
 	sealed, err := sealer(t, source(t, kinds[0]), of).Seal(t.Context(), At{}, []byte("secret"))
 	if err != nil {

@@ -113,12 +113,27 @@ func (s Source) text(ctx context.Context) ([]byte, error) {
 		}
 		return os.ReadFile(filepath.Join(dir, s.of))
 	case "command":
-		ctx, cancel := context.WithTimeout(ctx, bounds.Fill(s.bounds).ReadWithin)
-		defer cancel()
-		words := strings.Fields(s.of)
-		c := exec.CommandContext(ctx, words[0], words[1:]...)
-		c.Stderr = io.Discard
-		return c.Output()
+		return Printed(ctx, s.of, bounds.Fill(s.bounds).ReadWithin)
 	}
 	return os.ReadFile(s.of)
+}
+
+// Printed is what an operator's program prints, which is a secret: a master key or a password. The
+// program, with its arguments, is started without a shell, and is killed after the limit. A child
+// that it leaves behind with its output open is not waited for. Errors show nothing that the
+// program printed.
+func Printed(ctx context.Context, program string, limit time.Duration) ([]byte, error) {
+	words := strings.Fields(program)
+	if len(words) == 0 {
+		return nil, errors.New("the command is empty")
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // the operator names the program
+	cmd.Stderr, cmd.WaitDelay = io.Discard, time.Second
+	text, err := cmd.Output()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // the program succeeded; a child has its output
+	}
+	return text, err
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 )
 
 // Password is where the password of the database is, if it may change while the store is open. The
@@ -79,15 +79,7 @@ func (p *passwords) output(ctx context.Context) ([]byte, error) {
 		defer func() { _ = file.Close() }()
 		return io.ReadAll(io.LimitReader(file, p.bounds.Most))
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.bounds.Within)
-	defer cancel()
-	args := strings.Fields(p.from.Command)
-	if len(args) == 0 {
-		return nil, errors.New("the command is empty")
-	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the operator names the program
-	cmd.WaitDelay = time.Second
-	return cmd.Output()
+	return seal.Printed(ctx, p.from.Command, p.bounds.Within)
 }
 
 // refused says whether a connection that was begun at a time failed because of an old password.
