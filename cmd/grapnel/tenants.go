@@ -25,7 +25,7 @@ var tenants = resource[client.Tenant]{
 	},
 	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},
 		{"update", "Change the operator's settings for a tenant",
-			"grapnel tenants update acme --rate 100/500 --max-events-per-day 1000000\ngrapnel tenants update acme --rate none"}},
+			"grapnel tenants update acme --max-publish-rate 100/500 --max-events-per-day 1000000\ngrapnel tenants update acme --max-publish-rate none"}},
 }
 
 const theServers = "the server's"
