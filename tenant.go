@@ -11,7 +11,7 @@ type Terms struct {
 	UpdatedAt    time.Time
 }
 
-// Quota is the limit that refused a request.
+// Quota is a tenant's limit of publishing, and how much of it is left.
 type Quota struct {
 	Name   string        // of the setting: "publish_rate"
 	Most   int64         // events within the window

@@ -22,7 +22,7 @@ type answer struct {
 	contentType string         // empty: JSON, or problem JSON for errors
 	replayed    bool           // it was given before, to the same idempotency key
 	retryAfter  int            // seconds; 0: not said
-	quota       *grapnel.Quota // that refused the request; nil: none
+	quota       *grapnel.Quota // that refused a publish, or of what is left after one; nil: none
 	challenge   bool
 	busy        bool // see errBusy
 	allow       string
@@ -79,7 +79,11 @@ func (ans *answer) write(to *answering, r *http.Request) {
 	}
 	if q := ans.quota; q != nil { // draft-ietf-httpapi-ratelimit-headers-11
 		to.set("Ratelimit-Policy", fmt.Sprintf(`"%s";q=%d;qu="events";w=%d`, q.Name, q.Most, q.Window/time.Second))
-		to.set("Ratelimit", fmt.Sprintf(`"%s";r=%d;t=%d`, q.Name, q.Left, ans.retryAfter))
+		left := fmt.Sprintf(`"%s";r=%d`, q.Name, q.Left)
+		if ans.retryAfter > 0 {
+			left += fmt.Sprintf(";t=%d", ans.retryAfter)
+		}
+		to.set("Ratelimit", left)
 	}
 	if ans.challenge {
 		to.set("Www-Authenticate", `Bearer realm="grapnel"`)

@@ -81,8 +81,7 @@ func publishBatch(a *api, c *call) (answer, error) {
 	if len(b.incoming) == 0 {
 		return answer{}, b.nothingValid()
 	}
-	done, err := a.Engine.Publish(c.Context(), b.incoming, withEffect(c, b.answer))
-	return answered(done, done.Answer, err, b.answer)
+	return a.published(c, b.incoming, b.answer)
 }
 
 func (b *batch) readList(raw []byte) error {

@@ -39,6 +39,8 @@ func (*idle) Publish(_ context.Context, events []store.Incoming, once *store.Onc
 	return done, nil
 }
 
+func (*idle) Quota(string) *grapnel.Quota { return nil }
+
 func (*idle) Check(context.Context, []store.Incoming) (map[int][]catalogue.Fault, error) {
 	return nil, nil
 }

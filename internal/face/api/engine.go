@@ -39,6 +39,8 @@ type Engine interface {
 type Publisher interface {
 	// Publish matches events with endpoints and commits them. Targets are filled by it.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
+	// Quota is the limit of publishing of which a tenant has least left; nil: it has no limit.
+	Quota(tenant string) *grapnel.Quota
 	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
 	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration,
 		once *store.Once) (store.Accepted, error)

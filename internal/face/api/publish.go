@@ -101,8 +101,18 @@ func (a *api) publishOne(c *call, d *draft, base string, f *strict.Faults) (answ
 		return answer{}, err
 	}
 	reply := func(done store.Accepted) answer { return publishedAnswer(a, c, in.Event.ID, done.Events[0]) }
+	return a.published(c, events, reply)
+}
+
+// published has events accepted, and answers with the result and with what is left of the limit of
+// the first one's tenant.
+func (a *api) published(c *call, events []store.Incoming, reply func(store.Accepted) answer) (answer, error) {
 	done, err := a.Engine.Publish(c.Context(), events, withEffect(c, reply))
-	return answered(done, done.Answer, err, reply)
+	ans, err := answered(done, done.Answer, err, reply)
+	if err == nil {
+		ans.quota = a.Engine.Quota(events[0].Event.Tenant)
+	}
+	return ans, err
 }
 
 // publishedAnswer says what became of one event.

@@ -96,6 +96,22 @@ func TestALimitOfATenantIsNamed(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
+
+	// After a publish that is taken the fields say what is left, if the tenant has a limit.
+	w.engine.broken = nil
+	for _, quota := range []*grapnel.Quota{nil, {Name: "max_events_per_day", Most: 1000, Window: 24 * time.Hour, Left: 7}} {
+		w.engine.quota = quota
+		var policy, left string
+		if quota != nil {
+			policy, left = `"max_events_per_day";q=1000;qu="events";w=86400`, `"max_events_per_day";r=7`
+		}
+		for path, body := range map[string]string{"": `{"type":"a","data":1}`, "/batch": `{"events":[{"type":"a","data":1}]}`, "/raw?type=a": "1"} {
+			r := w.ask(admin, "POST", "/v1/events"+path, body)
+			if r.StatusCode/100 != 2 || r.Header.Get("RateLimit-Policy") != policy || r.Header.Get("RateLimit") != left {
+				t.Errorf("%s: %d %v", path, r.StatusCode, r.Header)
+			}
+		}
+	}
 }
 
 // TestTheProxyOfATenant: it may be at any address, no answer has its password, and a patch with the

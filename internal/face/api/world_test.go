@@ -45,6 +45,7 @@ type fakeEngine struct {
 	lose   func(method string) bool // loses the answer to a call of the store; nil: none is lost
 	now    func() time.Time
 	health map[string]grapnel.Health // of endpoints that are not just healthy
+	quota  *grapnel.Quota            // of every tenant
 	broken error                     // what every call that changes something answers with
 	still  error                     // why there is nothing to probe
 	stale  error                     // why nothing may be answered from memory
@@ -118,6 +119,8 @@ func (s *fakeEngine) Publish(ctx context.Context, events []store.Incoming, once 
 	}
 	return s.Append(ctx, store.Batch{Config: c.Version, Events: events, Once: once})
 }
+
+func (s *fakeEngine) Quota(string) *grapnel.Quota { return s.quota }
 
 func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
 	if ep.Tenant != ev.Tenant || !ep.DeletedAt.IsZero() {

@@ -72,6 +72,10 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	})
 }
 
+// Quota is the limit of publishing of which a tenant has least left, at this node; nil: it has no
+// limit.
+func (p *publisher) Quota(tenant string) *grapnel.Quota { return p.rates.quota(tenant) }
+
 // target sets the targets of events. The budget is nil if no tenant of theirs has filters.
 func (p *publisher) target(c *configuration.Snapshot, kind work, events []store.Incoming, budget *match.Budget) error {
 	for i := range events {

@@ -130,12 +130,39 @@ func (m *Metrics) limited(kind work, err error) {
 }
 
 func (r *rates) tooFast(s share, each, burst, wait time.Duration, now time.Time) error {
-	window := max(burst.Truncate(time.Second), time.Second)
 	return &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: wait,
 		Detail: fmt.Sprintf("Tenant %s may publish %.4g events a second, %d at once (%s); this call has %d.", s.tenant,
 			1/each.Seconds(), burst/each, publishRate, s.n),
-		Quota: &grapnel.Quota{Name: publishRate, Most: max(1, int64(window/each)), Window: max(window, each),
-			Left: int64(max(0, burst-r.debts.Debt(s.tenant, now)) / each)}}
+		Quota: r.ofRate(s.tenant, each, burst, now)}
+}
+
+func (r *rates) ofRate(tenant string, each, burst time.Duration, now time.Time) *grapnel.Quota {
+	window := max(burst.Truncate(time.Second), time.Second)
+	return &grapnel.Quota{Name: publishRate, Most: max(1, int64(window/each)), Window: max(window, each),
+		Left: int64(max(0, burst-r.debts.Debt(tenant, now)) / each)}
+}
+
+func ofDay(most, used int64) *grapnel.Quota {
+	return &grapnel.Quota{Name: eventsPerDay, Most: most, Window: 24 * time.Hour, Left: max(0, most-used)}
+}
+
+// quota is the limit of which the tenant has least left; nil: it has none.
+func (r *rates) quota(tenant string) (q *grapnel.Quota) {
+	each, burst, daily := r.of(tenant)
+	if each > 0 {
+		q = r.ofRate(tenant, each, burst, r.clock())
+	}
+	if daily == 0 {
+		return q
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d := r.days[tenant]; d != nil { // as for each tenant that has published within its limit
+		if day := ofDay(daily, d.Events+d.more+d.expected); q == nil || day.Left < q.Left {
+			q = day
+		}
+	}
+	return q
 }
 
 // reserve counts events of a day that are about to be stored, or refuses them.
@@ -155,7 +182,7 @@ func (r *rates) reserve(ctx context.Context, s share, most int64, now time.Time)
 	return nil, &grapnel.Error{Code: grapnel.CodeQuota, RetryAfter: tomorrow.Sub(now),
 		Detail: fmt.Sprintf("Tenant %s has published %d events on %s (UTC); the limit is %d (%s) and this call has %d.", s.tenant, used, d.Day,
 			most, eventsPerDay, s.n),
-		Quota: &grapnel.Quota{Name: eventsPerDay, Most: most, Window: 24 * time.Hour, Left: max(0, most-used)}}
+		Quota: ofDay(most, used)}
 }
 
 // today is the count of a day, which the first publish of the day reads.

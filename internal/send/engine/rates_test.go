@@ -105,6 +105,38 @@ func TestATenantAtItsRateCostsOthersNothing(t *testing.T) {
 	})
 }
 
+// TestQuotaIsTheLimitWithLeastLeft: of the rate and the day. Asking for it costs a tenant without
+// limits no allocation.
+func TestQuotaIsTheLimitWithLeastLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(*Options) {})
+		defer b.close()
+		b.terms("a", grapnel.Terms{PublishRate: &grapnel.RateLimit{PerSecond: 10, Burst: 20}, EventsPerDay: 22})
+		for _, want := range []grapnel.Quota{
+			{Name: publishRate, Most: 20, Window: 2 * time.Second, Left: 15},
+			{Name: publishRate, Most: 20, Window: 2 * time.Second, Left: 10},
+			{Name: eventsPerDay, Most: 22, Window: 24 * time.Hour, Left: 7},
+		} {
+			if err := b.by("a", 5); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.engine.Quota("a"); got == nil || *got != want {
+				t.Errorf("%+v", got)
+			}
+			if want.Left == 10 {
+				time.Sleep(time.Second)
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			if b.engine.Quota("b") != nil {
+				t.Error("a tenant without limits has one")
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
 // TestALargeBatchIsTakenByARestedTenant: else it would be refused forever. The tenant then pays for
 // all of it.
 func TestALargeBatchIsTakenByARestedTenant(t *testing.T) {
