@@ -19,7 +19,7 @@ type TenantTerms struct {
 	PublishRate  *grapnel.RateLimit `json:"publish_rate" nullable:"true" doc:"events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"`
 	EventsPerDay int64              `json:"max_events_per_day" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"`
 	MaxPending   int64              `json:"max_pending" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"pending deliveries that it may have; none or 0: --max-pending"`
-	Proxy        string             `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of the forward proxy of its endpoints that name none (CONNECT), at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
+	Proxy        string             `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
 }
 
 // MarshalJSON writes the fields that are set.

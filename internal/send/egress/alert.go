@@ -48,7 +48,11 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 		return r.unusable(policy.ClassInternal, "the channel's URL "+err.Error())
 	}
 	r.target = t
-	if err := r.prepareProxies(s, "", ""); err != nil {
+	proxy := r.tenants
+	if t.Mail != nil {
+		proxy = "" // a tenant's proxy is for requests; those allow the ports of HTTP, as a rule
+	}
+	if err := r.prepareProxies(s, "", proxy); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
 	if m := t.Mail; m != nil {

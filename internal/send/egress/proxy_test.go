@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -80,7 +81,8 @@ func TestDeliveriesGoThroughTheProxies(t *testing.T) {
 
 // TestATenantsProxyIsForEndpointsWithoutOne: an endpoint's own goes before it, it may be at an
 // address that deliveries may not go to, the server's is on the way to it, and a change takes
-// effect at the next attempt. What it leads to is judged as ever.
+// effect at the next attempt. Channels have it too, but not for mails. What it leads to is judged as
+// ever.
 func TestATenantsProxyIsForEndpointsWithoutOne(t *testing.T) {
 	var servers, tenants, others, own []string
 	srv := server(t, ok)
@@ -110,6 +112,17 @@ func TestATenantsProxyIsForEndpointsWithoutOne(t *testing.T) {
 	with.ID, with.Proxy.Text = "ep_with", its
 	if got := asked(with, s, theirs, policy.ClassNone); got != "1 0 0 1" {
 		t.Error(got)
+	}
+	// A channel's messages go the same way; its mails go past the tenant's proxy.
+	chat, mail := endpoint(""), endpoint("")
+	chat.ID, mail.ID, chat.Policy, mail.Policy = "chn_chat", "chn_mail", channels.Policy(), channels.Policy()
+	chat.Channel = &grapnel.Channel{URL: grapnel.Secret{Text: "generic://hooks.example:" + port + "/?disabletls=yes"}}
+	if got := asked(chat, s, theirs, policy.ClassNone); got != "1 1 0 0" {
+		t.Errorf("chat: %s", got)
+	}
+	mail.Channel = &grapnel.Channel{URL: grapnel.Secret{Text: "smtp://127.0.0.1:1/?fromaddress=a@example.com&toaddresses=b@example.com"}}
+	if got := asked(mail, s, theirs, policy.ClassProxy); got != "1 0 0 0" {
+		t.Errorf("mail: %s", got)
 	}
 	guarded := sender(t, Options{Resolver: here{}}) // no address is allowed but public ones
 	defer guarded.Close()

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 20cfa7433efae616428453c92bfcfadb639ccb5daab5c9233373ebe22ba9c1a6."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is eaba1f66abff195950fbe49dc804227c28d7efbf0d28dbbd33ed9225b928c17d."""
 
 from __future__ import annotations
 
@@ -3454,7 +3454,7 @@ class Tenant(TypedDict):
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
     proxy: str | None
-    "URL of the forward proxy of its endpoints that name none (CONNECT), at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
+    "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: TenantPublishRate | None
     "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
     tenant: str
@@ -3475,7 +3475,7 @@ class TenantTermsPatch(TypedDict):
     max_pending: NotRequired[int | None]
     "pending deliveries that it may have; none or 0: --max-pending"
     proxy: NotRequired[str | None]
-    "URL of the forward proxy of its endpoints that name none (CONNECT), at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
+    "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
     "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
 
