@@ -74,6 +74,9 @@ func (s *session) reload(f *serveFlags, was []cli.Given, srv *server.Server, log
 		log.Error("settings not read again; all stay as they are", "err", err)
 		return was
 	}
+	if again.config == "" { // flags and variables of a process never change
+		log.Warn("no config file; most settings cannot change while the server runs", "remedy", "--config FILE")
+	}
 	is := s.Settings(flags, nil)
 	var changed, later []string
 	for _, name := range cli.Differing(was, is) {

@@ -264,6 +264,32 @@ func TestInterruptEndsAReadOfTheInput(t *testing.T) {
 	}
 }
 
+// A server without a config file says at SIGHUP that it has none, so a person who has changed a
+// variable elsewhere learns that it has no effect.
+func TestHangupWithoutAConfigFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	said := filepath.Join(dir, "log")
+	log, err := os.Create(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, _ := logging(t, log, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"))
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the log says what is missing", func() bool {
+		all, _ := os.ReadFile(said)
+		return strings.Contains(string(all), "no config file; most settings cannot change")
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, by := ended(t, cmd); code != 0 || by != nil {
+		t.Errorf("exit %d, signal %v", code, by)
+	}
+}
+
 // SIGHUP makes a server read its config file again. What it can change takes effect, the rest is
 // named, and after a fault everything stays.
 func TestHangupReadsSettingsAgain(t *testing.T) {
