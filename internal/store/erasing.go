@@ -22,9 +22,9 @@ type Erasing interface {
 	// aside, data key and audit, and its name. More says that it has to be called again. Each call
 	// makes short transactions and can be repeated, also after a crash in the middle.
 	//
-	// It fails with grapnel.CodeConflict, and deletes nothing, while the tenant has a pending delivery,
-	// an endpoint, source, policy, event type or key. So after a call without More nothing of the
-	// tenant is left but its access record, which the caller deletes, and TenantErasure.Keeps. The
+	// It fails with grapnel.CodeConflict, and deletes nothing, while the tenant has a pending
+	// delivery, endpoint, source, policy, event type or key. So after a call without More nothing is
+	// left but its access records, which the caller deletes, and what TenantErasure.Keeps names. The
 	// caller refuses publishers of the tenant. Rows and counts of other tenants do not change. The
 	// bytes are in the files until Reclaim. Two kinds of rows cannot be told by tenant, and expire:
 	// answers to API keys, and hashes of requests whose events were purged before.
@@ -73,7 +73,7 @@ func (e *TenantErasure) Check() error {
 	return nil
 }
 
-// Keeps says whether an entry of the audit stays: those that prove erasures do, without reasons. The
+// Keeps says whether an entry of the audit stays: those about erasures do, without reasons. The
 // newest entry of all stays as well, because the next row id follows from it. If it is another one
 // of the tenant, it becomes an erasure without an actor, and a later call deletes it.
 func (e *TenantErasure) Keeps(entry *grapnel.AuditEntry) bool {

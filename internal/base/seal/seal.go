@@ -179,8 +179,8 @@ func (s *Sealer) add(ctx context.Context, tenant string) error {
 	return s.table.AddDataKey(ctx, k)
 }
 
-// Forget drops the data key of a tenant from memory. Its row has been deleted, so bytes that it seals
-// could not be opened after a restart.
+// Forget drops the data key of a tenant from memory. Its row has been deleted, so bytes that it
+// seals could not be opened after a restart.
 func (s *Sealer) Forget(tenant string) {
 	if s == nil {
 		return

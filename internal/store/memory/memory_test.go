@@ -16,10 +16,4 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestTenants runs cases that the other stores do not pass yet.
-func TestTenants(t *testing.T) {
-	storetest.Tenants(t, storetest.Harness{Open: func(*testing.T) store.Store { return memory.New() },
-		Reopen: func(_ *testing.T, s store.Store) store.Store { return s }})
-}
-
 func TestChanges(t *testing.T) { storetest.RunChanges(t, memory.New(), 64, 0) }

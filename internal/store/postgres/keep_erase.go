@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -64,7 +63,7 @@ func eraseSome(ctx context.Context, tx pgx.Tx, e *store.Erasure, seqs []int64) (
 	var p part
 	if err := rows.Ask(ctx, tx, partsQuery, rows.Column(all, func(e oldEvent) int64 { return e.seq }),
 		rows.Column(all, func(e oldEvent) int64 { return e.first }), rows.Column(all, func(e oldEvent) int64 { return e.last })).
-		Each([]any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() {
+		Each(p.into(), func() {
 			if p.finished == nil {
 				pending[p.event] = true
 			} else {
@@ -134,16 +133,22 @@ func emptyBodies(ctx context.Context, tx pgx.Tx, b *pgx.Batch, query, update str
 
 // reclaimed are the tables that Reclaim vacuums.
 var reclaimed = []string{"event", "event_name", "finished", "attempt", "mark", "lane", "audit", "document", "answer", "aside", "known", "replay",
-	"kind", "data_key", "endpoint", "source", "policy", "event_type", "api_key", "access_record", "standing", "total", "total_type", "tally"}
+	"kind", "target", "pending", "lease", "configuration_change", "data_key", "endpoint", "source", "policy", "event_type", "api_key", "access_record", "standing", "total", "total_type", "tally"}
 
-// Reclaim vacuums, which frees the space of old rows. PostgreSQL leaves their bytes there until new
-// rows are written over them. Only VACUUM FULL writes the files anew; it locks them meanwhile.
+// Reclaim vacuums, which frees the space of old rows, and replaces the samples of values in the
+// server's statistics. PostgreSQL leaves the bytes in its files until new rows are written over
+// them. Only VACUUM FULL writes the files anew; it locks them meanwhile.
 func (s *keeper) Reclaim(ctx context.Context) (string, error) {
-	tables := strings.Join(reclaimed, ", ")
-	left := "run VACUUM FULL " + tables + " when a pause is possible: PostgreSQL leaves deleted bytes in the free space of its files. " +
+	left := "run VACUUM FULL when a pause is possible: PostgreSQL leaves deleted bytes in the free space of its files. " +
 		"Its log (WAL), archives of it, and replicas hold them until they are recycled"
+	conn, err := s.chores.Acquire(ctx)
+	if err != nil {
+		return "", asError(err)
+	}
+	defer s.giveBack(conn)
 	for _, table := range reclaimed {
-		if _, err := s.chores.Exec(ctx, "VACUUM "+table, pgx.QueryExecModeSimpleProtocol); err != nil {
+		// Without the pool's own beginning of a transaction, in which no table can be vacuumed.
+		if _, err := conn.Exec(ctx, "VACUUM (ANALYZE) "+table, pgx.QueryExecModeSimpleProtocol); err != nil {
 			if ctx.Err() != nil {
 				return "", ctx.Err()
 			}

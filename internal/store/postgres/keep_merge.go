@@ -19,7 +19,9 @@ func (s *keeper) merge(ctx context.Context, now time.Time) error {
 	for _, merge := range []func(context.Context, pgx.Tx, pastHours) (int, error){endpointTotals.merge, typeTotals.merge} {
 		for n := 1; n > 0; {
 			err := s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-				n, err = merge(ctx, tx, past)
+				if _, err = tx.Exec(ctx, aloneLock, lockClass, lockTotals); err == nil {
+					n, err = merge(ctx, tx, past)
+				}
 				return err
 			})
 			if err != nil {

@@ -24,13 +24,13 @@ const (
 		FROM (SELECT * FROM event WHERE seq > $1 ORDER BY seq LIMIT $2) e
 		CROSS JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind OFFSET 0) k ORDER BY e.seq`
 	// partsQuery looks up the deliveries of each event separately, and so in its own day.
-	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
+	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '', 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
-		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '' FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
-		UNION ALL SELECT u.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
+		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '', 0 FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
+		UNION ALL SELECT u.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind), f.attempts
 			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last) CROSS JOIN LATERAL (SELECT * FROM finished
 				WHERE event = u.event AND seq BETWEEN u.first AND u.last AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) f
-		UNION ALL SELECT r.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
+		UNION ALL SELECT r.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind), f.attempts
 			FROM redelivery r CROSS JOIN LATERAL (SELECT * FROM finished WHERE seq = r.delivery OFFSET 0) f WHERE r.event = ANY($1)
 		ORDER BY 1, 2`
 )
@@ -49,6 +49,12 @@ type part struct {
 	target     int32
 	status     grapnel.Status
 	tenant     string
+	attempts   int
+}
+
+// into is what a row of partsQuery is read into.
+func (p *part) into() []any {
+	return []any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant, &p.attempts}
 }
 
 // Purge reads the events by row id, which is about the order of their acceptance, until it reaches
@@ -107,12 +113,20 @@ type removal struct {
 	events, deliveries []int64
 	tallies            map[tallyOf]*tally
 	counted            int // as Purge counts
+	attempts           int // of these deliveries
 }
 
 // removeOld deletes expired rows of some events, at most limit deliveries.
 func (s *keeper) removeOld(ctx context.Context, old []oldEvent, long time.Duration, limit int) (removed int, err error) {
+	r, err := s.removePage(ctx, old, long, limit)
+	return r.counted, err
+}
+
+// removePage does so, and returns the rows that it has deleted.
+func (s *keeper) removePage(ctx context.Context, old []oldEvent, long time.Duration, limit int) (r *removal, err error) {
+	r = new(removal)
 	if len(old) == 0 {
-		return 0, nil
+		return r, nil
 	}
 	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := new(pgx.Batch)
@@ -125,19 +139,21 @@ func (s *keeper) removeOld(ctx context.Context, old []oldEvent, long time.Durati
 		var p part
 		if err := rows.Ask(ctx, tx, partsQuery, rows.Column(old, func(e oldEvent) int64 { return e.seq }),
 			rows.Column(old, func(e oldEvent) int64 { return e.first }), rows.Column(old, func(e oldEvent) int64 { return e.last })).
-			Each([]any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() {
+			Each(p.into(), func() {
 				parts[p.event] = append(parts[p.event], p)
 			}); err != nil {
 			return err
 		}
-		r := decideRemoval(old, parts, limit)
-		removed = r.counted
+		r = decideRemoval(old, parts, limit)
 		if len(r.events) == 0 && len(r.deliveries) == 0 {
 			return nil
 		}
 		return tx.SendBatch(ctx, r.batch(long)).Close()
 	})
-	return removed, err
+	if err != nil {
+		r = new(removal)
+	}
+	return r, err
 }
 
 func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
@@ -154,7 +170,7 @@ func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
 			}
 			*store.Entry(r.tallies, tallyOf{p.target, p.tenant}).of(p.status)--
 			r.deliveries = append(r.deliveries, p.seq)
-			r.counted++
+			r.counted, r.attempts = r.counted+1, r.attempts+p.attempts
 		}
 		if e.made == 0 {
 			r.counted++

@@ -10,6 +10,7 @@ const (
 	lockRemoval       = 2          // shared by writes that refer to finished deliveries, exclusive for their removal
 	lockMigration     = 3
 	lockDays          = 4 // for creating or removing tables of days; taken before the others
+	lockTotals        = 5 // for deleting totals, and for merging them, which deletes and adds them
 )
 
 // planned is set for a transaction that writes. Plans are made once per connection, often while

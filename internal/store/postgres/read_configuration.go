@@ -143,8 +143,10 @@ func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, de
 	return err
 }
 
-// Config returns all objects, sorted by id, from one snapshot.
+// Config returns all objects, sorted by id, from one snapshot. Numbers of names are forgotten:
+// those of a tenant may have been deleted (EraseTenant).
 func (s *reader) Config(ctx context.Context) (c store.Config, err error) {
+	defer s.names.forget()
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest)
 		c.Endpoints = bodies(ctx, tx, s.sealer, &err, &endpoints, "revision", codec.DecodeEndpoint)

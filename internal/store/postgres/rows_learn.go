@@ -17,7 +17,7 @@ func (s *database) learn(ctx context.Context, endpoints map[string]bool, kinds m
 func learnNames[N comparable](ctx context.Context, s *database, of *naming[N], remembered map[N]int32,
 	wanted map[N]bool) (map[N]int32, error) {
 	numbers := make(map[N]int32, len(wanted))
-	others := fromMemory(&s.names, remembered, numbers, wanted)
+	others, forgotten := fromMemory(&s.names, remembered, numbers, wanted)
 	if len(others) == 0 {
 		return numbers, nil
 	}
@@ -31,12 +31,13 @@ func learnNames[N comparable](ctx context.Context, s *database, of *naming[N], r
 			return nil, err
 		}
 	}
-	toMemory(&s.names, remembered, numbers, s.bounds.Names)
+	toMemory(&s.names, remembered, numbers, s.bounds.Names, forgotten)
 	return numbers, nil
 }
 
-// fromMemory copies the cached numbers, and returns the names that are not cached.
-func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted map[N]bool) (others []N) {
+// fromMemory copies the cached numbers. It returns the names that are not cached, and how often the
+// cache was forgotten.
+func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted map[N]bool) (others []N, forgotten int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for name := range wanted {
@@ -46,13 +47,17 @@ func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted m
 			others = append(others, name)
 		}
 	}
-	return others
+	return others, all.forgotten
 }
 
-// toMemory adds numbers to the cache, and evicts some beyond the limit.
-func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most int) {
+// toMemory adds numbers to the cache, unless it was forgotten since they were read, and evicts some
+// beyond the limit.
+func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most, forgotten int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	if all.forgotten != forgotten {
+		return
+	}
 	maps.Copy(remembered, numbers)
 	for name := range remembered {
 		if len(remembered) <= most {

@@ -59,6 +59,16 @@ func numbered[N comparable](numbers map[N]int32, name N) (int32, error) {
 type names struct {
 	mu sync.Mutex
 	named
+	forgotten int // how often all of them were
+}
+
+// forget evicts all names: some may have been deleted.
+func (n *names) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.targets)
+	clear(n.kinds)
+	n.forgotten++
 }
 
 // naming is how the database numbers names: of endpoints, or kinds.

@@ -17,7 +17,7 @@ type oldEvent struct {
 	key              string
 	deliveries       []int64
 
-	// Counts of what was removed, and whether the event was.
+	// Counts of rows that were removed, and whether the event was.
 	over, attempts int // deliveries, and their attempts
 	gone           bool
 }

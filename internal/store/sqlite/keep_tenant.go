@@ -24,8 +24,8 @@ const ownTargets = `(SELECT y.target FROM tally y WHERE y.tenant = ?2 AND NOT EX
 
 // tenantRows are deleted in this order, once the tenant has no event. Counts say which targets are
 // the tenant's, so targets go before them, and rows with a target's number before the target: the
-// number may be given again. Deliveries that no count has any more are not counted as purged either,
-// so the sums of all others still agree (Imbalance).
+// number may be given again. Deliveries that no count has any more are not counted as purged
+// either, so the sums of all others still agree (Imbalance).
 var tenantRows = []ofTenant{
 	{table: "replay_item", key: "made", where: "replay IN (SELECT number FROM replay WHERE tenant = ?1)"},
 	{table: "replay_progress", key: "replay", where: "replay IN (SELECT number FROM replay WHERE tenant = ?1)"},

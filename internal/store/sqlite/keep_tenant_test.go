@@ -8,18 +8,10 @@ import (
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
-
-// TestTenants runs cases that not all stores pass yet.
-func TestTenants(t *testing.T) {
-	conforms(t, storetest.Tenants, 1, Options{Ballast: -1})
-	conforms(t, storetest.Tenants, 1, Options{Ballast: -1, Bounds: bounds.Tiny[Bounds](3)})
-	conforms(t, storetest.Tenants, 1, Options{Ballast: -1, Master: masterKey(t, "a"), Payloads: true})
-}
 
 // TestEndedTenantsBytesAreGone: a tenant's name is in each of its texts. The process is stopped
 // after any number of calls of EraseTenant, and the next one goes on: then no file has the name.
@@ -118,8 +110,8 @@ func filesWith(t *testing.T, path, text string) (found []string) {
 	return found
 }
 
-// TestIDsLeaveNoCopies: ids and keys that come in no order split pages of indexes. That leaves copies
-// of them in pages that an erasure need not touch.
+// TestIDsLeaveNoCopies: ids and keys that come in no order split pages of indexes. That leaves
+// copies of them in pages that an erasure need not touch.
 func TestIDsLeaveNoCopies(t *testing.T) {
 	s, path := openNew(t)
 	random := rand.New(rand.NewPCG(1, 1))

@@ -70,14 +70,12 @@ var groups = []struct {
 	{"Copies", copyCases},
 	{"Archive", slices.Concat(archiveCases, purgeCases)},
 	{"Erase", eraseCases},
+	{"Tenant", tenantCases},
 	{"Groups", groupCases},
 	{"Clear", clearCases},
 	{"Documents", documentCases},
 	{"Reopen", reopenCases},
 }
-
-// Tenants runs the cases about the end of a tenant.
-func Tenants(t *testing.T, h Harness) { runCases(t, h, tenantCases) }
 
 // Drawn runs the random parts of the suite: the histories and the races. It is the short form for
 // stores whose cases take long.
