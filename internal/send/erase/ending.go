@@ -51,7 +51,10 @@ func (r *Runner) finish(ctx context.Context, j *Job) error {
 	}
 	if r.o.Backups != nil {
 		for _, name := range r.o.Backups() {
-			j.Remains = append(j.Remains, "backup "+name)
+			if name = "backup " + name; j.By == ByTenant {
+				name += ": if it is sealed, it opens with the master key of its time: destroy that key after a rotation"
+			}
+			j.Remains = append(j.Remains, name)
 		}
 	}
 	if j.By == ByTenant {

@@ -87,6 +87,7 @@ func TestTenantEnds(t *testing.T) {
 	w.furnish("acme")
 	w.furnish("bolt")
 	before := w.holds("bolt")
+	w.runner.o.Backups = func() []string { return []string{"daily.db"} }
 	j := w.endTenant("acme")
 	if again := w.endTenant("acme"); again.ID != j.ID {
 		t.Errorf("ordered again: %s, not %s", again.ID, j.ID)
@@ -105,7 +106,8 @@ func TestTenantEnds(t *testing.T) {
 		t.Errorf("the other tenant has %s, not %s", got, before)
 	}
 	if done.Counts["events"] != 7 || done.Counts["deliveries"] != 7 || done.Counts["objects"] != 7 || done.Counts["rows"] == 0 ||
-		done.FinishedAt.Sub(start) < w.runner.bounds.Quiet {
+		done.FinishedAt.Sub(start) < w.runner.bounds.Quiet || len(done.Remains) != 1 ||
+		!strings.HasPrefix(done.Remains[0], "backup daily.db: if it is sealed") {
 		t.Errorf("%+v", done)
 	}
 	audit, err := w.store.AuditList(t.Context(), store.Everyone(), store.AuditQuery{Endpoint: j.ID, Limit: 10})
