@@ -13,6 +13,7 @@ type EventType struct {
 	Name        string // the type of the events, such as "invoice.paid"
 	Description string
 	Check       TypeCheck
+	Retain      TypeRetain
 	Versions    []TypeVersion // numbered from 1; a version is never removed, and its schema never changes
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -35,6 +36,15 @@ type TypeCheck string
 const (
 	CheckOff    TypeCheck = "off"    // nothing: events are not compared with the schema
 	CheckRefuse TypeCheck = "refuse" // they are refused: nothing of them is stored
+)
+
+// TypeRetain says what is retained of what delivered events contain.
+type TypeRetain string
+
+// The retentions.
+const (
+	RetainAll  TypeRetain = "all"  // everything, until its retention has passed
+	RetainNone TypeRetain = "none" // it is erased once no delivery needs it
 )
 
 // SchemaVersionKey names the metadata in which a publisher says which version of its type's schema

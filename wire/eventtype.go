@@ -10,13 +10,14 @@ import (
 // NewEventType is an event type to be registered. Only Name is required; with Schema it has version
 // 1 at once.
 type NewEventType struct {
-	Name        string            `json:"name" required:"true" fixed:"true" form:"type" doc:"the type of the events"`
-	Tenant      string            `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant of the key if not given, else default"`
-	Description string            `json:"description" maxLength:"1000"`
-	Check       grapnel.TypeCheck `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"`
-	Schema      json.RawMessage   `json:"schema" fixed:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
-	Example     json.RawMessage   `json:"example" fixed:"true" doc:"data that satisfy the schema"`
-	Note        string            `json:"note" fixed:"true" maxLength:"1000" doc:"of version 1, for people"`
+	Name        string             `json:"name" required:"true" fixed:"true" form:"type" doc:"the type of the events"`
+	Tenant      string             `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant of the key if not given, else default"`
+	Description string             `json:"description" maxLength:"1000"`
+	Check       grapnel.TypeCheck  `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"`
+	Retain      grapnel.TypeRetain `json:"retain" enum:"all,none" doc:"none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"`
+	Schema      json.RawMessage    `json:"schema" fixed:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
+	Example     json.RawMessage    `json:"example" fixed:"true" doc:"data that satisfy the schema"`
+	Note        string             `json:"note" fixed:"true" maxLength:"1000" doc:"of version 1, for people"`
 }
 
 // MarshalJSON writes the fields that are set.
@@ -44,15 +45,16 @@ func (v TypeVersionSettings) MarshalJSON() ([]byte, error) { return Request(v) }
 // EventType is an event type that a tenant has registered, with the versions of its schema.
 type EventType struct {
 	Raw
-	ID          string            `json:"id"`
-	Tenant      string            `json:"tenant"`
-	Name        string            `json:"name" doc:"the type of the events"`
-	Description string            `json:"description"`
-	Check       grapnel.TypeCheck `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored"`
-	Versions    []TypeVersion     `json:"versions" nullable:"false" doc:"the first one first"`
-	CreatedAt   time.Time         `json:"created_at"`
-	UpdatedAt   time.Time         `json:"updated_at"`
-	Revision    int64             `json:"revision" doc:"grows with every change"`
+	ID          string             `json:"id"`
+	Tenant      string             `json:"tenant"`
+	Name        string             `json:"name" doc:"the type of the events"`
+	Description string             `json:"description"`
+	Check       grapnel.TypeCheck  `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored"`
+	Retain      grapnel.TypeRetain `json:"retain" enum:"all,none" doc:"none: what an event contains is erased once it is delivered"`
+	Versions    []TypeVersion      `json:"versions" nullable:"false" doc:"the first one first"`
+	CreatedAt   time.Time          `json:"created_at"`
+	UpdatedAt   time.Time          `json:"updated_at"`
+	Revision    int64              `json:"revision" doc:"grows with every change"`
 }
 
 // MarshalJSON writes the event type as the API does.

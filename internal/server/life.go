@@ -110,6 +110,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Consumers:    func(id string) []grapnel.Consumer { return l.queues.Seen(id) },
 		ForgetKey:    l.store.Sealer().Recheck,
 		Replayed:     func(endpoint string) { l.replays.Ended(endpoint) },
+		Delivered:    func(tenant, eventType string, event int64) { l.erasures.Delivered(tenant, eventType, event) },
 		Promised:     s.promises.count,
 		Silent:       o.Silent,
 	})

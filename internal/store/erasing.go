@@ -11,8 +11,8 @@ import (
 type Erasing interface {
 	// EraseEvents empties events of a tenant: data, metadata, intake, and of their deliveries what
 	// attempts captured, reasons and notes. Ids, types, times, outcomes and counts stay. An event
-	// with a pending delivery is left as it is and returned. An event that is absent, of another
-	// tenant, or erased already changes nothing. An erased event is never delivered again: Again
+	// with a pending delivery, or with a dead letter if these are left, stays as it is and is returned. An event that is absent, of another
+	// tenant, or erased already changes nothing, unless its key is to go as well. An erased event is never delivered again: Again
 	// refuses it with grapnel.CodeConflict, and Advance creates nothing. Published again, its id is a
 	// duplicate if the type is the same, whatever the content. When it returns without error the
 	// bytes are no longer in the files of a store of one machine.
@@ -42,6 +42,9 @@ type Erasure struct {
 	// Keys removes ordering keys as well, and forgets their lanes at these deliveries' endpoints,
 	// unless something waits in them: a lane of the key that begins later goes on above (see Purge).
 	Keys bool
+	// LeaveDead leaves events with a dead letter: a failed delivery that was neither discarded nor
+	// repeated with success.
+	LeaveDead bool
 }
 
 // Erased is the result of EraseEvents.
@@ -49,7 +52,7 @@ type Erased struct {
 	Events     int     // emptied by this call
 	Deliveries int     // of these events
 	Attempts   int     // of these deliveries
-	Pending    []int64 // events that have a pending delivery, in the order asked for
+	Pending    []int64 // events that have a pending delivery, or a dead letter if these are left, in the order asked for
 }
 
 // Add adds the result of another part of the events.

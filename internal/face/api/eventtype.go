@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -37,7 +38,7 @@ func eventTypeRoutes() []route {
 }
 
 func viewEventType(t *grapnel.EventType, schemas bool) wire.EventType {
-	v := wire.EventType{ID: t.ID, Tenant: t.Tenant, Name: t.Name, Description: t.Description, Check: t.Check,
+	v := wire.EventType{ID: t.ID, Tenant: t.Tenant, Name: t.Name, Description: t.Description, Check: t.Check, Retain: cmp.Or(t.Retain, grapnel.RetainAll),
 		Versions: make([]wire.TypeVersion, len(t.Versions)), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, Revision: t.Revision}
 	for i := range t.Versions {
 		is := &t.Versions[i]
@@ -92,7 +93,7 @@ func putEventType(t grapnel.EventType, status int) func(store.Put) answer {
 
 // setEventType puts settings on an event type.
 func setEventType(t *grapnel.EventType, in wire.NewEventType, f *strict.Faults) {
-	t.Description, t.Check = in.Description, grapnel.CheckOff
+	t.Description, t.Check, t.Retain = in.Description, grapnel.CheckOff, cmp.Or(in.Retain, grapnel.RetainAll)
 	if in.Check != "" {
 		t.Check = in.Check
 	}
@@ -161,7 +162,7 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 func patchEventType(a *api, c *call) (answer, error) {
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		in, err := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check}, &f)
+		in, err := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check, Retain: t.Retain}, &f)
 		if err != nil {
 			return false, err
 		}

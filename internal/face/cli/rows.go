@@ -84,6 +84,7 @@ var (
 	EventTypeSettings = slices.Concat([]Setting{
 		{"description", "description", "text", "for people", ""},
 		{"check", "check", "off|refuse", "refuse: events whose data do not satisfy the schema are refused", ""},
+		{"retain", "retain", "all|none", "none: what an event contains is erased once it is delivered", ""},
 		{"schema", "schema", "json", "JSON Schema 2020-12 of the data: version 1", "create"},
 		{"example", "example", "json", "data that satisfy the schema", "create"},
 		{"note", "note", "text", "changes of the version, for people", "create"},

@@ -344,9 +344,12 @@ func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b 
 
 // setTypes replaces the event types.
 func (c *Snapshot) setTypes(types []grapnel.EventType) {
-	c.types, c.checked = types, nil
+	c.types, c.checked, c.passing = types, nil, nil
 	for i := range types {
 		t := &types[i]
+		if t.Retain == grapnel.RetainNone {
+			c.passing = append(c.passing, t)
+		}
 		if t.Check == grapnel.CheckOff || len(t.Versions) == 0 {
 			continue
 		}

@@ -50,7 +50,8 @@ type Snapshot struct {
 	sources   []grapnel.Source
 	policies  []grapnel.NamedPolicy
 	types     []grapnel.EventType
-	checked   checked // those of types that are compared with their schemas
+	passing   []*grapnel.EventType // those of which nothing is retained
+	checked   checked              // those of types that are compared with their schemas
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	access    []grapnel.AccessRecord

@@ -1,6 +1,8 @@
 package configuration
 
 import (
+	"slices"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -11,6 +13,12 @@ func (c *Snapshot) Checks() bool { return len(c.checked) > 0 }
 // Checked returns the event type with whose schema an event's data are compared, or nil.
 func (c *Snapshot) Checked(ev *grapnel.Event) *grapnel.EventType {
 	return c.checked[ev.Tenant][ev.Type]
+}
+
+// RetainsNone says whether what an event of a type contains is erased once it is delivered. The
+// empty type stands for all of the tenant's.
+func (c *Snapshot) RetainsNone(tenant, name string) bool {
+	return slices.ContainsFunc(c.passing, func(t *grapnel.EventType) bool { return t.Tenant == tenant && (name == "" || t.Name == name) })
 }
 
 // EventTypes returns the event types in scope, sorted by id.

@@ -55,6 +55,9 @@ type Options struct {
 	ForgetKey func(ctx context.Context, tenant string) error
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
+	// nil, or called when a delivery was made of an event whose type retains none; an empty
+	// type is unknown. It must not block
+	Delivered func(tenant, eventType string, event int64)
 	// nil, or gets what package promise counts of attempts; it must not block
 	Promised func(i promise.Indicator, good bool, took time.Duration)
 	// counts neither events nor attempts: no metrics, promises or issues of them. Only for measuring
@@ -76,14 +79,15 @@ type Engine struct {
 	*orders             // people's requests
 	*settler            // the endpoints that the core has
 
-	store    Store
-	ids      *grapnel.IDs // the store's
-	now      func() time.Time
-	log      *slog.Logger
-	bounds   Bounds
-	drain    time.Duration // for attempts in flight once Run is told to stop
-	replayed func(endpoint string)
-	seen     func(queue string) []grapnel.Consumer
+	store     Store
+	ids       *grapnel.IDs // the store's
+	now       func() time.Time
+	log       *slog.Logger
+	bounds    Bounds
+	drain     time.Duration // for attempts in flight once Run is told to stop
+	replayed  func(endpoint string)
+	delivered func(tenant, eventType string, event int64)
+	seen      func(queue string) []grapnel.Consumer
 
 	forgetKey func(ctx context.Context, tenant string) error
 

@@ -35,7 +35,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	o.Store = documents
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, seen: o.Consumers, forgetKey: o.ForgetKey,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), replayed: o.Replayed, delivered: o.Delivered, seen: o.Consumers, forgetKey: o.ForgetKey,
 		core: core.New(o.Core), inputs: newInputs(), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}
@@ -317,6 +317,10 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 	e.pacing.outcomes(conf, page, results)
 	var queues []string
 	for i := range results {
+		if c := &changes[i]; results[i].Applied && c.Status == grapnel.Delivered && e.delivered != nil && c.Identity.Event != 0 &&
+			conf.RetainsNone(c.Tenant, page[i].Subject.Type) {
+			e.delivered(c.Tenant, page[i].Subject.Type, c.Identity.Event)
+		}
 		e.operationalStored(changes[i].Operational, results[i].Operational)
 		if results[i].Foreign {
 			e.attempts.foreign(e.ids.Delivery(changes[i].Identity.CreatedAt, changes[i].Delivery), page[i].Endpoint)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -64,6 +65,9 @@ func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Jo
 
 // Run runs the jobs while this node leads, until ctx ends.
 func (r *Runner) Run(ctx context.Context) {
+	var retaining sync.WaitGroup
+	retaining.Go(func() { r.retain(ctx) })
+	defer retaining.Wait()
 	for failures := 0; ctx.Err() == nil; {
 		wait := r.bounds.Look
 		if r.o.Engine.Leads() {

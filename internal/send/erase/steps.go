@@ -36,7 +36,7 @@ func (r *Runner) events(ctx context.Context, j *Job) error {
 		e := &page[i]
 		j.Before = e.Seq
 		// A filter that cannot be evaluated for an event does not match it, as at endpoints.
-		if wanted, err := wants(e); err == nil && wanted && e.ErasedAt.IsZero() {
+		if wanted, err := wants(e); err == nil && wanted && (e.ErasedAt.IsZero() || e.Key != "") {
 			chosen, ids[e.Seq] = append(chosen, e.Seq), e.ID
 		}
 	}

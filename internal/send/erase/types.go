@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/nodes/configuration"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -20,7 +21,23 @@ type Bounds struct {
 	Rows int `bound:"1000" tiny:"3"`
 	// Quiet is longer than anything takes that a node may have begun for a tenant before it knew
 	// that the tenant is deleted: a request, a count that is stored now and then.
-	Quiet time.Duration `bound:"30s" tiny:"50ms"`
+	Quiet  time.Duration `bound:"30s" tiny:"50ms"`
+	Retain RetainBounds
+}
+
+// RetainBounds are the sizes and time limits of a sweep, which erases what delivered events of types
+// that retain none contain.
+type RetainBounds struct {
+	Sweep time.Duration `bound:"5s" tiny:"20ms"`  // between two looks at the events that were just delivered
+	Named int           `bound:"100000" tiny:"3"` // such events that are remembered; a search finds the others
+	// Search is the pause between two searches for events that nobody has named: after a crash,
+	// after the discard of a dead letter, and from before the type retained none.
+	Search time.Duration `bound:"1h" tiny:"20ms"`
+	// Late is longer than a commit takes: an event may become visible after others with higher row ids.
+	Late time.Duration `bound:"1m" tiny:"1ms"`
+	Left int           `bound:"1000" tiny:"2"` // events that a search remembers for the next: not delivered yet, or dead letters
+	// Forget is the age at which the place of a search is forgotten: its type is gone, or retains all.
+	Forget time.Duration `bound:"720h" tiny:"1m"`
 }
 
 // Engine is the part of the engine that jobs need.
@@ -29,6 +46,8 @@ type Engine interface {
 	// EndErased ends the pending deliveries of an event.
 	EndErased(ctx context.Context, tenant, event string) (int, error)
 
+	EventTypes(scope store.Scope) []grapnel.EventType
+	Snapshot() *configuration.Snapshot
 	// Tenants lists the tenants that own a part of the configuration, sorted.
 	Tenants() []string
 	// EndTenant has all nodes refuse a tenant. It returns the record in force, which may be that of
@@ -49,6 +68,7 @@ type Engine interface {
 type Store interface {
 	store.Documents
 	store.Erasing
+	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error)
 	AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error)
 }
@@ -69,4 +89,6 @@ type Runner struct {
 	o      Options
 	bounds Bounds
 	asked  chan struct{} // holds a token when there may be a new job
+	names  names
+	swept  time.Time // when the last sweep began; used by the goroutine of retain alone
 }

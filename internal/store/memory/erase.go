@@ -3,7 +3,9 @@ package memory
 import (
 	"context"
 	"math"
+	"slices"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
@@ -12,10 +14,10 @@ import (
 func (s *model) EraseEvents(_ context.Context, q store.Erasure) (done store.Erased, err error) {
 	for _, seq := range q.Events {
 		e := s.event(seq)
-		if e == nil || e.Tenant != q.Tenant || !e.ErasedAt.IsZero() {
+		if e == nil || e.Tenant != q.Tenant || !e.ErasedAt.IsZero() && !(q.Keys && e.Key != "") {
 			continue
 		}
-		if e.pending() {
+		if e.pending() || q.LeaveDead && e.dead() {
 			done.Pending = append(done.Pending, seq)
 			continue
 		}
@@ -47,6 +49,13 @@ func (e *event) pending() bool {
 		}
 	}
 	return false
+}
+
+// dead says whether a delivery of the event is a dead letter.
+func (e *event) dead() bool {
+	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool {
+		return d.status == grapnel.Failed && d.mark.DiscardedAt.IsZero() && d.mark.ReplayResult != grapnel.Delivered
+	})
 }
 
 // Reclaim has nothing to do: there are no files.

@@ -7,15 +7,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/rows"
 )
 
 const (
-	erasableQuery = "SELECT seq, first, last FROM event WHERE seq = ANY($1) AND tenant = $2 AND packed <> $3 ORDER BY seq"
+	erasableQuery = "SELECT seq, first, last FROM event WHERE seq = ANY($1) AND tenant = $2 AND (packed <> $3 OR $4 AND key <> '') ORDER BY seq"
 	endedBodies   = "SELECT seq, 0, body FROM finished WHERE seq = ANY($1) AND body IS NOT NULL"
 	triedBodies   = "SELECT delivery, number, body FROM attempt WHERE delivery = ANY($1)"
+
+	deadQuery = "SELECT u.event FROM unnest($1::bigint[], $2::bigint[]) u(event, seq) WHERE NOT EXISTS" +
+		" (SELECT FROM mark WHERE delivery = u.seq AND (discarded IS NOT NULL OR replay_result = 'delivered'))"
 
 	emptyEvents  = "UPDATE event SET metadata = NULL, intake = NULL, packed = $2, sum = 0, data = $3 WHERE seq = ANY($1)"
 	emptyKeys    = "UPDATE event SET key = '' WHERE seq = ANY($1)"
@@ -54,12 +58,13 @@ func eraseSome(ctx context.Context, tx pgx.Tx, e *store.Erasure, seqs []int64) (
 	data, packed := codec.Erasing(e.At)
 	var of oldEvent
 	var all []oldEvent
-	if err := rows.Ask(ctx, tx, erasableQuery, seqs, e.Tenant, packed).Each([]any{&of.seq, &of.first, &of.last}, func() {
+	if err := rows.Ask(ctx, tx, erasableQuery, seqs, e.Tenant, packed, e.Keys).Each([]any{&of.seq, &of.first, &of.last}, func() {
 		all = append(all, of)
 	}); err != nil || len(all) == 0 {
 		return done, err
 	}
 	finished, pending := make(map[int64][]int64), make(map[int64]bool)
+	var failed, failedOf []int64
 	var p part
 	if err := rows.Ask(ctx, tx, partsQuery, rows.Column(all, func(e oldEvent) int64 { return e.seq }),
 		rows.Column(all, func(e oldEvent) int64 { return e.first }), rows.Column(all, func(e oldEvent) int64 { return e.last })).
@@ -68,9 +73,18 @@ func eraseSome(ctx context.Context, tx pgx.Tx, e *store.Erasure, seqs []int64) (
 				pending[p.event] = true
 			} else {
 				finished[p.event] = append(finished[p.event], p.seq)
+				if p.status == grapnel.Failed {
+					failed, failedOf = append(failed, p.seq), append(failedOf, p.event)
+				}
 			}
 		}); err != nil {
 		return done, err
+	}
+	if e.LeaveDead && len(failed) > 0 {
+		var event int64
+		if err := rows.Ask(ctx, tx, deadQuery, failedOf, failed).Each([]any{&event}, func() { pending[event] = true }); err != nil {
+			return done, err
+		}
 	}
 	var events, deliveries []int64
 	for _, of := range all {

@@ -12,13 +12,17 @@ import (
 
 const (
 	erasableQuery = `SELECT e.first, e.made, e.key FROM event e JOIN kind k ON k.number = e.kind
-		WHERE e.seq = ?1 AND k.tenant = ?2 AND e.packed <> ?3`
+		WHERE e.seq = ?1 AND k.tenant = ?2 AND (e.packed <> ?3 OR ?4 AND e.key <> '')`
 	emptyEventQuery  = "UPDATE event SET metadata = NULL, intake = NULL, packed = ?, sum = 0, data = ? WHERE seq = ?"
 	emptyKeyQuery    = "UPDATE event SET key = '', hash = 0 WHERE seq = ?"
 	emptyReasonQuery = "UPDATE finished SET reason = NULL WHERE seq = ?"
 	emptyMarkQuery   = "UPDATE mark SET note = '', discard_reason = '' WHERE delivery = ? AND (note <> '' OR discard_reason <> '')"
 	lastBodyQuery    = "SELECT target, position, last, iif(typeof(last) = 'integer', last, 0) FROM finished WHERE seq = ?"
-	triesQuery       = "SELECT number, body FROM attempt WHERE delivery = ?"
+	// deadPartsQuery finds dead letters of an event, of which the table letter has a row each.
+	deadPartsQuery = "SELECT f.seq FROM finished f JOIN letter l ON l.target = f.target AND l.seq = f.seq WHERE f.seq >= ?1 AND f.seq < ?2" +
+		" UNION ALL SELECT f.seq FROM redelivery r JOIN finished f ON f.seq = r.delivery JOIN letter l ON l.target = f.target AND l.seq = f.seq" +
+		" WHERE r.event = ?3"
+	triesQuery = "SELECT number, body FROM attempt WHERE delivery = ?"
 )
 
 // EraseEvents empties a few events in each transaction, and removes the bytes as Purge does. An
@@ -64,25 +68,28 @@ func (s *keeper) Reclaim(ctx context.Context) (string, error) {
 	return "", s.erased(ctx, func() error { return nil })
 }
 
-// eraseEvent empties one event with its deliveries, unless one of these is pending.
+// eraseEvent empties one event with its deliveries, unless one of these may need it.
 func eraseEvent(t *tx, e *store.Erasure, seq int64, done *store.Erased) error {
 	data, packed := codec.Erasing(e.At)
-	q := t.conn.Query(erasableQuery).Int(seq).Text(e.Tenant).Int(packed)
+	q := t.conn.Query(erasableQuery).Int(seq).Text(e.Tenant).Int(packed).Bool(e.Keys)
 	found, err := q.Row()
 	if !found || err != nil {
 		return err
 	}
 	first, end, key := q.Integer(0), q.Integer(0)+q.Integer(1), q.String(2)
 	q.Reset()
-	deliveries := func(of string) ([]int64, error) {
-		return rows.Integers(t.conn.Query(ofEvent(of)).Int(first).Int(end).Int(seq))
+	deliveries := func(query string) ([]int64, error) {
+		return rows.Integers(t.conn.Query(query).Int(first).Int(end).Int(seq))
 	}
-	pending, err := deliveries("pending")
-	if err == nil && len(pending) > 0 {
+	needing, err := deliveries(ofEvent("pending"))
+	if err == nil && len(needing) == 0 && e.LeaveDead {
+		needing, err = deliveries(deadPartsQuery)
+	}
+	if err == nil && len(needing) > 0 {
 		done.Pending = append(done.Pending, seq)
 		return nil
 	}
-	finished, unread := deliveries("finished")
+	finished, unread := deliveries(ofEvent("finished"))
 	if err := errors.Join(err, unread, leaveHole(t, seq),
 		t.conn.Query(emptyEventQuery).Int(packed).Blob(data).Int(seq).Run()); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (m *machine) purges(t *rapid.T) {
 
 // erases calls EraseEvents with a few of the newest events.
 func (m *machine) erases(t *rapid.T) {
-	q := store.Erasure{Tenant: pick(t, "tenant", acme, acme, bolt), At: m.tick(t), Keys: chance(t, "with keys", 2)}
+	q := store.Erasure{Tenant: pick(t, "tenant", acme, acme, bolt), At: m.tick(t), Keys: chance(t, "with keys", 2), LeaveDead: chance(t, "without dead letters", 2)}
 	for seq := max(1, int64(len(m.model.events))-4); seq <= int64(len(m.model.events)); seq++ {
 		if chance(t, "chosen", 2) {
 			q.Events = append(q.Events, seq)

@@ -80,6 +80,30 @@ var eraseCases = []testCase{
 		d.purge(1000, 1, 100, 3)
 		d.balanced()
 	}},
+	{"leaves an event with a dead letter if it is told to", func(d *driver) {
+		d.publish(incoming(event("e", "k", 0), to(epA), to(epB)))
+		x := d.of("e")
+		left := store.Erased{Pending: []int64{x[0].EventSeq}}
+		erase := func(when float64) store.Erased {
+			done, err := d.EraseEvents(d.ctx, store.Erasure{Tenant: acme, Events: []int64{x[0].EventSeq}, At: at(when), LeaveDead: true})
+			d.must(err, "EraseEvents")
+			return done
+		}
+		d.change(by(x[0].Seq, grapnel.Failed, 1))
+		d.change(by(x[1].Seq, grapnel.Failed, 1))
+		d.same(erase(2), left, "two dead letters")
+		d.must(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: x[1].Seq, Discard: "it is of no use", At: at(3)}), "Annotate")
+		d.same(erase(4), left, "one is discarded")
+		again, err := d.Again(d.ctx, everyone, store.Redelivery{Of: x[0].Seq, Trigger: grapnel.TriggerManual, Ordered: true, At: at(5)})
+		d.must(err, "Again")
+		d.same(erase(6), left, "the other is repeated")
+		d.change(by(again.Delivery, grapnel.Failed, 7))
+		d.same(erase(8), left, "without success")
+		again, err = d.Again(d.ctx, everyone, store.Redelivery{Of: x[0].Seq, Trigger: grapnel.TriggerManual, Ordered: true, At: at(9)})
+		d.must(err, "Again")
+		d.change(by(again.Delivery, grapnel.Delivered, 10))
+		d.same(erase(11).Events, 1, "with success")
+	}},
 	{"leaves the keys unless they are to go as well", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 5))
@@ -87,6 +111,9 @@ var eraseCases = []testCase{
 		d.same(d.delivery(n[0]).Key, "k", "key")
 		d.publish(incoming(event("new", "k", 10), to(epA)))
 		d.same(d.of("new")[0].Position, int64(2), "position")
+		d.same(d.erase(true, 11, d.delivery(n[0]).EventSeq).Events, 1, "erased again, with its key")
+		d.same(d.delivery(n[0]).Key, "", "key")
+		d.same(d.erase(true, 12, d.delivery(n[0]).EventSeq).Events, 0, "and again")
 	}},
 }
 
@@ -101,14 +128,19 @@ func (d *driver) erase(keys bool, when float64, seqs ...int64) store.Erased {
 	return done
 }
 
+// dead says whether a delivery is a dead letter.
+func dead(r *row) bool {
+	return r.Status == grapnel.Failed && r.Mark.DiscardedAt.IsZero() && r.Mark.ReplayResult != grapnel.Delivered
+}
+
 func (m *model) erase(q store.Erasure) (done store.Erased) {
 	for _, seq := range q.Events {
 		e := m.events[seq-1]
 		of := slices.DeleteFunc(slices.Clone(m.rows), func(r *row) bool { return r.EventSeq != seq || m.gone[r.Seq] })
 		switch {
-		case m.goneEvents[seq] || e.Tenant != q.Tenant || !e.ErasedAt.IsZero():
+		case m.goneEvents[seq] || e.Tenant != q.Tenant || !e.ErasedAt.IsZero() && !(q.Keys && e.Key != ""):
 			continue
-		case slices.ContainsFunc(of, func(r *row) bool { return r.Status == grapnel.Pending }):
+		case slices.ContainsFunc(of, func(r *row) bool { return r.Status == grapnel.Pending || q.LeaveDead && dead(r) }):
 			done.Pending = append(done.Pending, seq)
 			continue
 		}
