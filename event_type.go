@@ -38,7 +38,7 @@ const (
 	CheckRefuse TypeCheck = "refuse" // they are refused: nothing of them is stored
 )
 
-// TypeRetain says what is retained of what delivered events contain.
+// TypeRetain says whether the content of delivered events is retained.
 type TypeRetain string
 
 // The retentions.

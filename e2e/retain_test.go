@@ -21,6 +21,7 @@ import (
 func TestNothingIsRetained(t *testing.T) {
 	beside(t, light)
 	const events = 60
+	d := newDice(t)
 	var healed atomic.Bool
 	whole := atomic.Int64{}
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,19 +77,14 @@ func TestNothingIsRetained(t *testing.T) {
 		}
 		return n
 	}
-	for kills := 0; ; {
-		n := erased()
-		if n == events {
-			break
-		}
-		if kills < 5 && n > kills*events/6 {
-			kills++
-			c.kill()
-			c.start()
-			c.ready(30 * time.Second)
-		}
-		pause(t.Context(), 200*time.Millisecond)
+	for range 6 {
+		pause(t.Context(), d.between(0, 2*time.Second))
+		c.kill()
+		c.start()
+		c.ready(30 * time.Second)
+		t.Logf("after a kill %d of %d events are erased", erased(), events)
 	}
+	eventually(t, 2*time.Minute, "all are erased", func() bool { return erased() == events })
 	eventually(t, time.Minute, "no byte is left", func() bool { return len(p.inFiles()) == 1 })
 	if !p.inFiles()[mark("other")] || whole.Load() < 2*events+2 {
 		t.Errorf("the files have %v; %d whole requests arrived", p.inFiles(), whole.Load())

@@ -29,7 +29,7 @@ var eventTypes = resource[client.EventType]{
 		{"list", "List registered event types", ""},
 		{"get", "Show an event type and its versions", "grapnel types get invoice.paid"},
 		{"create", "Register an event type", "grapnel types create invoice.paid --schema @invoice.json --check refuse"},
-		{"update", "Change an event type's description or check", "grapnel types update invoice.paid --check refuse"},
+		{"update", "Change an event type's settings", "grapnel types update invoice.paid --check refuse"},
 		{"delete", "Delete event types with all versions", ""},
 	},
 }
@@ -53,7 +53,8 @@ func viewType(r reader, t *client.EventType) cli.View {
 		more = append(more, cli.Part{Title: fmt.Sprintf("schema of version %d", n), Text: string(t.Versions[n-1].Schema)})
 	}
 	return object(t.Name, t.JSON(), [][]string{{"name", t.Name}, {"id", t.ID}, {"tenant", t.Tenant}, {"description", t.Description},
-		{"check", string(t.Check)}}, more...)
+		{"check", string(t.Check)},
+		{"retain", string(t.Retain)}}, more...)
 }
 
 // typesPush adds a version, and registers the type if there is none: a build can run it each time.

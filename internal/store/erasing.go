@@ -11,11 +11,12 @@ import (
 type Erasing interface {
 	// EraseEvents empties events of a tenant: data, metadata, intake, and of their deliveries what
 	// attempts captured, reasons and notes. Ids, types, times, outcomes and counts stay. An event
-	// with a pending delivery, or with a dead letter if these are left, stays as it is and is returned. An event that is absent, of another
-	// tenant, or erased already changes nothing, unless its key is to go as well. An erased event is never delivered again: Again
-	// refuses it with grapnel.CodeConflict, and Advance creates nothing. Published again, its id is a
-	// duplicate if the type is the same, whatever the content. When it returns without error the
-	// bytes are no longer in the files of a store of one machine.
+	// with a pending delivery, or with a dead letter if these are left, stays as it is and is
+	// returned. An event that is absent, of another tenant, or erased already changes nothing, unless
+	// its key is to go as well. An erased event is never delivered again: Again refuses it with
+	// grapnel.CodeConflict, and Advance creates nothing. Published again, its id is a duplicate if the
+	// type is the same, whatever the content. When it returns without error the bytes are no longer in
+	// the files of a store of one machine.
 	EraseEvents(ctx context.Context, e Erasure) (Erased, error)
 	// EraseTenant deletes a part of what the store has of a tenant that has ended: its events, the
 	// oldest first, with all that hangs on them; then its counts, replays, documents, requests set

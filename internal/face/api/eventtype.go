@@ -38,7 +38,8 @@ func eventTypeRoutes() []route {
 }
 
 func viewEventType(t *grapnel.EventType, schemas bool) wire.EventType {
-	v := wire.EventType{ID: t.ID, Tenant: t.Tenant, Name: t.Name, Description: t.Description, Check: t.Check, Retain: cmp.Or(t.Retain, grapnel.RetainAll),
+	v := wire.EventType{ID: t.ID, Tenant: t.Tenant, Name: t.Name, Description: t.Description, Check: t.Check,
+		Retain:   cmp.Or(t.Retain, grapnel.RetainAll),
 		Versions: make([]wire.TypeVersion, len(t.Versions)), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, Revision: t.Revision}
 	for i := range t.Versions {
 		is := &t.Versions[i]

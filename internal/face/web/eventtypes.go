@@ -200,6 +200,9 @@ func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {
 	if t.Check == grapnel.CheckRefuse && len(t.Versions) > 0 {
 		m.Verdict.Next = "An event that does not satisfy the schema is refused with 422, and is not stored."
 	}
+	if t.Retain == grapnel.RetainNone {
+		m.Verdict.Next += " What an event contains is erased once it is delivered."
+	}
 	m.Verdict.Next += " " + say.Many(len(m.Subscribers), "endpoint gets", "endpoints get") + " events of this type."
 	if t.Description != "" {
 		m.Verdict.Next = sentence(t.Description) + " " + m.Verdict.Next

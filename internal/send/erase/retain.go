@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -27,19 +26,6 @@ const kindSearched = "retain-none"
 type searched struct {
 	After int64   `json:"after"`
 	Left  []int64 `json:"left,omitempty"`
-}
-
-// named is an event of which a delivery has succeeded.
-type named struct {
-	tenant string
-	kind   string // its type; empty: unknown
-	event  int64
-}
-
-// names are the events that were named and not looked at yet.
-type names struct {
-	mu  sync.Mutex
-	all []named
 }
 
 // Delivered names an event of which a delivery has succeeded. An empty type is unknown.

@@ -25,7 +25,8 @@ type retaining struct {
 func newRetaining(t *testing.T) *retaining {
 	w := &retaining{world: newWorld(t, 0), now: start.Add(time.Hour)}
 	for i, name := range []string{"user.changed", "user.gone"} {
-		is := grapnel.EventType{ID: fmt.Sprint("typ_", i), Tenant: "acme", Name: name, Retain: []grapnel.TypeRetain{grapnel.RetainNone, grapnel.RetainAll}[i]}
+		is := grapnel.EventType{ID: fmt.Sprint("typ_", i), Tenant: "acme", Name: name,
+			Retain: []grapnel.TypeRetain{grapnel.RetainNone, grapnel.RetainAll}[i]}
 		_, err := w.engine.PutEventType(t.Context(), store.Everyone(), is, store.With{})
 		w.must(err)
 	}
@@ -55,7 +56,8 @@ func (w *retaining) publish(tenant, eventType string, n, endpoints int) []grapne
 	}
 	conf, err := w.store.Config(w.Context())
 	w.must(err)
-	e := &grapnel.Event{ID: fmt.Sprint("evt_", n), Tenant: tenant, Type: eventType, Key: fmt.Sprint("k", n%3), Data: []byte(`"content"`), AcceptedAt: w.now}
+	e := &grapnel.Event{ID: fmt.Sprint("evt_", n), Tenant: tenant, Type: eventType, Key: fmt.Sprint("k", n%3),
+		Data: []byte(`"content"`), AcceptedAt: w.now}
 	in := store.Incoming{Event: e}
 	for _, id := range targets {
 		in.Targets = append(in.Targets, store.Target{Endpoint: id, Ordered: true})

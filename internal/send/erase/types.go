@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -30,7 +31,7 @@ type Bounds struct {
 type RetainBounds struct {
 	Sweep time.Duration `bound:"5s" tiny:"20ms"`  // between two looks at the events that were just delivered
 	Named int           `bound:"100000" tiny:"3"` // such events that are remembered; a search finds the others
-	// Search is the pause between two searches for events that nobody has named: after a crash,
+	// Search is the pause between two searches for events that were not named: after a crash,
 	// after the discard of a dead letter, and from before the type retained none.
 	Search time.Duration `bound:"1h" tiny:"20ms"`
 	// Late is longer than a commit takes: an event may become visible after others with higher row ids.
@@ -91,4 +92,17 @@ type Runner struct {
 	asked  chan struct{} // holds a token when there may be a new job
 	names  names
 	swept  time.Time // when the last sweep began; used by the goroutine of retain alone
+}
+
+// named is an event of which a delivery has succeeded.
+type named struct {
+	tenant string
+	kind   string // its type; empty: unknown
+	event  int64
+}
+
+// names are the events that were named and not looked at yet.
+type names struct {
+	mu  sync.Mutex
+	all []named
 }

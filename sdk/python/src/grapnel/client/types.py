@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is eaba1f66abff195950fbe49dc804227c28d7efbf0d28dbbd33ed9225b928c17d."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 2ca51a5220d8da2d9044d359f166dce3b219f51a1e62299fc0870b95aef43e11."""
 
 from __future__ import annotations
 
@@ -708,6 +708,8 @@ class EventType(TypedDict):
     id: str
     name: str
     "the type of the events"
+    retain: Literal['all', 'none']
+    "none: what an event contains is erased once it is delivered"
     revision: int
     "grows with every change"
     tenant: str
@@ -720,6 +722,8 @@ class EventTypePatch(TypedDict):
     check: NotRequired[Literal['off', 'refuse', None]]
     "refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"
     description: NotRequired[str | None]
+    retain: NotRequired[Literal['all', 'none', None]]
+    "none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"
 
 
 class Excluded(TypedDict):
@@ -1960,6 +1964,8 @@ class NewEventType(TypedDict):
     "the type of the events"
     note: NotRequired[str | None]
     "of version 1, for people"
+    retain: NotRequired[Literal['all', 'none', None]]
+    "none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"
     schema: NotRequired[Any]
     "JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"
     tenant: NotRequired[str | None]
