@@ -26,15 +26,15 @@ type Bounds struct {
 	Retain RetainBounds
 }
 
-// RetainBounds are the sizes and time limits of a sweep, which erases what delivered events of types
-// that retain none contain.
+// RetainBounds are the sizes and time limits of a sweep, which erases the content of delivered events
+// of types that retain none.
 type RetainBounds struct {
 	Sweep time.Duration `bound:"5s" tiny:"20ms"`  // between two looks at the events that were just delivered
-	Named int           `bound:"100000" tiny:"3"` // such events that are remembered; a search finds the others
+	Named int           `bound:"100000" tiny:"3"` // such events that are remembered; a search finds others
 	// Search is the pause between two searches for events that were not named: after a crash,
 	// after the discard of a dead letter, and from before the type retained none.
 	Search time.Duration `bound:"1h" tiny:"20ms"`
-	// Late is longer than a commit takes: an event may become visible after others with higher row ids.
+	// Late is longer than a commit takes: an event may become visible after some with higher row ids.
 	Late time.Duration `bound:"1m" tiny:"1ms"`
 	Left int           `bound:"1000" tiny:"2"` // events that a search remembers for the next: not delivered yet, or dead letters
 	// Forget is the age at which the place of a search is forgotten: its type is gone, or retains all.
