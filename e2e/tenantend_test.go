@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,11 +25,34 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// TestATenantEndsOnPostgres: a tenant has a text in each thing that it can have, and two nodes
-// share its database. It is deleted while its publishers go on and the node that answers the order
-// is killed; the other one refuses the tenant. From the answer on no publish of it is acknowledged.
-// When the job is done no table has the text; the other tenant's is still there, each of its events
-// has arrived, and a tenant of the same name begins with nothing.
+// TestATenantEndsThroughKills: a tenant has a text in each thing that it can have. It is deleted
+// while its publishers go on and the process is killed, 20 times. From the answer to the order on
+// no publish of it is acknowledged. When the job is done no file of the data directory has the
+// text; the other tenant's is still there, each of its events has arrived, and a tenant of the same
+// name begins with nothing.
+func TestATenantEndsThroughKills(t *testing.T) {
+	beside(t, busy)
+	a := newAttacked(t, program{tiny: true}.bounded(t, newDice(t)))
+	(&ending{attacked: a, dice: newDice(t), kills: 20, events: 1500}).through(func(text string) (in []string) {
+		err := filepath.WalkDir(a.dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if strings.Contains(string(content), text) {
+				in = append(in, d.Name())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	})
+}
+
+// TestATenantEndsOnPostgres: the same with two nodes on one database. The one that answers the
+// order is killed; the other one refuses the tenant.
 func TestATenantEndsOnPostgres(t *testing.T) {
 	beside(t, heavy)
 	db := pgtest.For(t, pgtest.Options{})
