@@ -83,13 +83,14 @@ func (s *keeper) punch(ctx context.Context) error {
 	return err
 }
 
-// dropHoles removes holes that were made from the table.
+// dropHoles removes holes that were made from the table. A hole that has grown since stays there, and
+// is made again.
 func (s *keeper) dropHoles(ctx context.Context) error {
 	for len(s.purge.holes) > 0 {
 		some := s.purge.holes[:min(s.bounds.Cleared, len(s.purge.holes))]
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
 			for _, hole := range some {
-				if err := t.conn.Query("DELETE FROM hole WHERE at = ?").Int(hole.At).Run(); err != nil {
+				if err := t.conn.Query("DELETE FROM hole WHERE at = ? AND until = ?").Int(hole.At).Int(hole.Until).Run(); err != nil {
 					return err
 				}
 			}
