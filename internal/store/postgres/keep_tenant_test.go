@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
 // eraseAcme erases the tenant whose name incomingTo uses.
@@ -54,6 +56,21 @@ func TestNodesForgetTheNamesOfATenant(t *testing.T) {
 	balanced(t, all[0])
 }
 
+// TestReclaimVacuums: also through a pooler, where each statement of a chore begins a transaction.
+func TestReclaimVacuums(t *testing.T) {
+	t.Parallel()
+	name := made(t)
+	for of, url := range map[string]string{"server": server.URL(name), "pooler": pooler(t).URL(name)} {
+		s := open(t, url, Options{})
+		if left, err := s.Reclaim(t.Context()); err != nil || left == "" || strings.Contains(left, "failed") {
+			t.Errorf("%s: %q, %v", of, left, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestATenantThatPublishesStays: an event that comes while the names are deleted keeps its kind.
 func TestATenantThatPublishesStays(t *testing.T) {
 	t.Parallel()
@@ -66,4 +83,26 @@ func TestATenantThatPublishesStays(t *testing.T) {
 		t.Error(err)
 	}
 	eraseAcme(t, s)
+}
+
+// TestEndedTenantsDataKeyIsDeleted: in a sealed database, and the other tenant keeps its own.
+func TestEndedTenantsDataKeyIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := open(t, blank(t), Options{CallersClock: true, Master: masterKey(t)})
+	defer func() { _ = s.Close() }()
+	storetest.NewTenant(t, s, "other", 0)
+	gone := storetest.NewTenant(t, s, "gone", 0)
+	gone.Leave()
+	gone.Erase(1000, func(*store.TenantErased) {})
+	all, err := s.DataKeys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, k := range all {
+		has[k.Tenant] = true
+	}
+	if has["gone"] || !has["other"] {
+		t.Errorf("data keys of %v", has)
+	}
 }

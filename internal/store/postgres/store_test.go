@@ -188,15 +188,7 @@ func usually() Options { return Options{} }
 // sealed, payloads included, with usual bounds and with tiny ones in turn.
 func TestStoreSealed(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "master.key")
-	if err := os.WriteFile(path, []byte(strings.Repeat("a", seal.MinLength)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	from, err := seal.ParseSource("file:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := uint64(0)
+	from, n := masterKey(t), uint64(0)
 	h := harness(2, func() Options {
 		o := Options{Master: from, Payloads: true}
 		if n++; n%2 == 0 {
@@ -206,6 +198,20 @@ func TestStoreSealed(t *testing.T) {
 	}, blank)
 	storetest.Short(t, h)
 	storetest.Drawn(t, h)
+}
+
+// masterKey is the source of a master key.
+func masterKey(t *testing.T) seal.Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "master.key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("a", seal.MinLength)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := seal.ParseSource("file:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
 }
 
 // TestStoreTiny runs the suite's random histories, and the random tests of this package, with

@@ -216,7 +216,6 @@ func eraseKeys(t *tx, of *ofTenant, tenant string, keys [][]string, newest int64
 		t.accounts.forget()
 		t.types.forget()
 		t.outcomes.forget()
-		clear(t.pending.lanes)
 	}
 	for _, key := range keys {
 		for _, sql := range []string{of.before, of.drop()} {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -34,6 +36,10 @@ func endedTenantsBytesAreGone(t *testing.T, b Bounds) {
 	gone := storetest.NewTenant(t, s, canary, 5000)
 	storetest.NewTenant(t, s, "third", 5000)
 	gone.Leave()
+	later := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) // totals of long ago become those of days
+	if _, err := s.Purge(t.Context(), store.Keep{Now: later, For: 1000 * 24 * time.Hour}, 1); err != nil {
+		t.Fatal(err)
+	}
 	if found := filesWith(t, path, canary); len(found) == 0 {
 		t.Fatal("the files have nothing of the tenant before: this test shows nothing")
 	}
@@ -79,6 +85,11 @@ func endedTenantsBytesAreGone(t *testing.T, b Bounds) {
 			for _, of := range []string{"tally", "total_hour", "total_day", "total_type", "finished", "pending"} {
 				if rows := allRows(t, r, "SELECT tenant FROM "+of+" EXCEPT SELECT number FROM tenant"); len(rows) > 0 {
 					t.Errorf("stop %d: %s has tenants without a name: %q", stop, of, rows)
+				}
+			}
+			for _, of := range []string{"replay_item", "replay_progress"} {
+				if rows := allRows(t, r, "SELECT replay FROM "+of+" EXCEPT SELECT number FROM replay"); len(rows) > 0 {
+					t.Errorf("stop %d: %s has rows of no replay: %q", stop, of, rows)
 				}
 			}
 			for _, of := range []string{"attempt", "mark", "redelivery"} {
@@ -151,5 +162,29 @@ func TestIDsLeaveNoCopies(t *testing.T) {
 	}
 	if found := filesWith(t, path, "-canary"); len(found) > 0 {
 		t.Errorf("ids are in %q", found)
+	}
+}
+
+// TestEndedTenantsDataKeyIsDeleted: in a sealed database, and the other tenant keeps its own.
+func TestEndedTenantsDataKeyIsDeleted(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Master: masterKey(t, "a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	storetest.NewTenant(t, s, "other", 0)
+	gone := storetest.NewTenant(t, s, "gone", 0)
+	gone.Leave()
+	gone.Erase(1000, func(*store.TenantErased) {})
+	all, err := s.DataKeys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, k := range all {
+		has[k.Tenant] = true
+	}
+	if has["gone"] || !has["other"] {
+		t.Errorf("data keys of %v", has)
 	}
 }

@@ -257,7 +257,7 @@ func (m *model) note(e *grapnel.AuditEntry) {
 			return
 		}
 	}
-	kept.Seq = int64(len(m.entries) + 1)
+	kept.Seq = m.newestEntry() + 1
 	m.entries = append(m.entries, kept)
 }
 

@@ -53,6 +53,14 @@ func (m *model) find(number int64) *row {
 	return nil
 }
 
+// newestEntry is the row id of the newest entry.
+func (m *model) newestEntry() int64 {
+	if n := len(m.entries); n > 0 {
+		return m.entries[n-1].Seq
+	}
+	return 0
+}
+
 // leader is the pending delivery of a lane that has the lowest position, or nil.
 func (m *model) leader(endpoint, key string) (first *row) {
 	for _, r := range m.rows {

@@ -219,6 +219,10 @@ func (l *Tenant) view() map[string]any {
 		asides, err := l.AsideList(l.ctx, scope, store.AsideQuery{Tenant: l.name, Limit: 100})
 		see(by+" asides", asides, err)
 	}
+	all["positions"] = each(l.list(store.DeliveryQuery{Endpoint: l.ep}), func(x *grapnel.Delivery) int64 { return x.Position })
+	for _, code := range []int{503, 200} {
+		all[fmt.Sprint("answered ", code)] = labels(l.list(store.DeliveryQuery{Endpoint: l.ep, StatusCode: code}))
+	}
 	counts, err := l.Counts(l.ctx, of)
 	see("counts", counts, err)
 	_, types, err := l.HasType(l.ctx, l.name, l.text("paid"), 100)
@@ -282,11 +286,14 @@ var tenantCases = []testCase{
 	}},
 	{"lets a tenant begin anew", func(d *driver) {
 		leaver := newTenant(d, "leaver", 0)
+		first := leaver.view()
 		leaver.Leave()
 		leaver.Erase(1000, func(*store.TenantErased) {})
 		again := newTenant(d, "leaver", 0) // whose requests would be known, had one been left
-		d.same(d.of(again.text(0))[0].Position, int64(1), "position")
 		before := again.view()
+		for _, what := range []string{"totals by ", "totals by endpoint", "totals by tenant", "totals by type", "counts", "positions", "answered 503"} {
+			d.same(before[what], first[what], what)
+		}
 		d.reopenIfAble()
 		d.same(again.view(), before, "the new tenant, after a restart")
 		d.sound()
@@ -327,6 +334,19 @@ var tenantCases = []testCase{
 		d.must(err, "EraseTenant")
 		d.same(len(d.eventList(store.EventQuery{})), 1, "the event of another tenant")
 		d.leads(epA, d.of("a")[0].Seq)
+	}},
+	{"deletes what comes after its end", func(d *driver) {
+		e := store.TenantErasure{Tenant: "leaver", Limit: 10}
+		for i := range 3 {
+			in := incoming(event(fmt.Sprint("late_", i), "", 1))
+			in.Event.Tenant = "leaver"
+			d.publish(in)
+			done, err := d.EraseTenant(d.ctx, e)
+			d.must(err, "EraseTenant")
+			d.same(done.Events, 1, "events")
+			e.After = done.After
+		}
+		d.same(len(d.eventList(store.EventQuery{})), 0, "events that are left")
 	}},
 	{"keeps the proof of erasures in the audit, and the newest entry", func(d *driver) {
 		erased := entry(bolt, "ers_1", grapnel.VerbErase, 2)
