@@ -249,6 +249,8 @@ func (b *believer) Publish(_ context.Context, events []store.Incoming, _ *store.
 	return store.Accepted{Events: []store.Placed{{ID: events[0].Event.ID}}}, nil
 }
 
+func (b *believer) Accepts(string) error { return nil }
+
 func (b *believer) SetAside(context.Context, grapnel.Aside) error { return nil }
 
 // TestIngressAndTheOfficialLibrariesAgree sends each provider's requests, whole and changed in many
