@@ -25,6 +25,11 @@ import (
 // adminKey is the admin key of the servers under test.
 const adminKey = "grp_e2e-only-on-loopback"
 
+// longCommits has a server accept work although commits are slow: on a machine that runs several tests
+// at once they may be, and what a test publishes is not to be refused. A test whose program has the
+// flag --bounds has the usual limits.
+const longCommits = "GRAPNEL_BOUNDS=engine.admission.longcommit=1m"
+
 // binary builds the program once per test run.
 var binary = sync.OnceValues(func() (string, error) { return process.Build(scratch) })
 
@@ -108,7 +113,7 @@ func (c *child) start() {
 		"--egress-allow", "127.0.0.0/8")
 	args = append(args, c.program.flag...)
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}, c.program.env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey, longCommits}, c.program.env...)
 	cmd.Dir = c.dir // where a node of PostgreSQL keeps its session key
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	p, err := process.Start(cmd)
