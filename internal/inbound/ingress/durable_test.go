@@ -32,7 +32,8 @@ type station struct {
 func openStation(t testing.TB, kept store.Store) *station {
 	t.Helper()
 	sender := egress.New(egress.Options{})
-	e, err := engine.New(t.Context(), engine.Options{Store: kept, Sender: sender})
+	patient := engine.Bounds{Admission: engine.AdmissionBounds{LongCommit: time.Minute}} // a commit may wait for a processor
+	e, err := engine.New(t.Context(), engine.Options{Bounds: patient, Store: kept, Sender: sender})
 	if err != nil {
 		t.Fatal(err)
 	}
