@@ -348,17 +348,20 @@ func (c *Snapshot) setTypes(types []grapnel.EventType) {
 	for i := range types {
 		t := &types[i]
 		if t.Retain == grapnel.RetainNone {
-			c.passing = append(c.passing, t)
+			c.passing.add(t)
 		}
-		if t.Check == grapnel.CheckOff || len(t.Versions) == 0 {
-			continue
+		if t.Check != grapnel.CheckOff && len(t.Versions) > 0 {
+			c.checked.add(t)
 		}
-		if c.checked == nil {
-			c.checked = checked{}
-		}
-		if c.checked[t.Tenant] == nil {
-			c.checked[t.Tenant] = map[string]*grapnel.EventType{}
-		}
-		c.checked[t.Tenant][t.Name] = t
 	}
+}
+
+func (n *namedTypes) add(t *grapnel.EventType) {
+	if *n == nil {
+		*n = namedTypes{}
+	}
+	if (*n)[t.Tenant] == nil {
+		(*n)[t.Tenant] = map[string]*grapnel.EventType{}
+	}
+	(*n)[t.Tenant][t.Name] = t
 }

@@ -50,8 +50,8 @@ type Snapshot struct {
 	sources   []grapnel.Source
 	policies  []grapnel.NamedPolicy
 	types     []grapnel.EventType
-	passing   []*grapnel.EventType // those of which nothing is retained
-	checked   checked              // those of types that are compared with their schemas
+	passing   namedTypes // those whose delivered events retain nothing
+	checked   namedTypes // those that are compared with their schemas
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	access    []grapnel.AccessRecord
@@ -68,8 +68,8 @@ type Placed struct {
 	Target           store.Target // the delivery that an event creates for it
 }
 
-// checked are the event types whose events are compared with their schemas, by tenant and name.
-type checked map[string]map[string]*grapnel.EventType
+// namedTypes are event types by tenant and name.
+type namedTypes map[string]map[string]*grapnel.EventType
 
 func typeID(t *grapnel.EventType) string { return t.ID }
 

@@ -1,8 +1,6 @@
 package configuration
 
 import (
-	"slices"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -18,7 +16,8 @@ func (c *Snapshot) Checked(ev *grapnel.Event) *grapnel.EventType {
 // RetainsNone says whether what an event of a type contains is erased once it is delivered. The
 // empty type stands for all of the tenant's.
 func (c *Snapshot) RetainsNone(tenant, name string) bool {
-	return slices.ContainsFunc(c.passing, func(t *grapnel.EventType) bool { return t.Tenant == tenant && (name == "" || t.Name == name) })
+	of := c.passing[tenant]
+	return of[name] != nil || name == "" && len(of) > 0
 }
 
 // EventTypes returns the event types in scope, sorted by id.

@@ -6,7 +6,8 @@
 // its end a job forgets what it has searched for, and is done once the store has removed the bytes
 // from its files, as far as it can (store.Erasing).
 //
-// A job may delete a tenant as well, with all that it has (tenant.go).
+// A job may delete a tenant as well, with all that it has (tenant.go). Beside the jobs, the content
+// of delivered events is erased whose type retains none (retain.go).
 package erase
 
 import (

@@ -147,7 +147,8 @@ func emptyBodies(ctx context.Context, tx pgx.Tx, b *pgx.Batch, query, update str
 
 // reclaimed are the tables that Reclaim vacuums.
 var reclaimed = []string{"event", "event_name", "finished", "attempt", "mark", "lane", "audit", "document", "answer", "aside", "known", "replay",
-	"kind", "target", "pending", "lease", "configuration_change", "data_key", "endpoint", "source", "policy", "event_type", "api_key", "access_record", "standing", "total", "total_type", "tally"}
+	"kind", "target", "pending", "lease", "configuration_change", "data_key", "endpoint", "source", "policy", "event_type", "api_key",
+	"access_record", "standing", "total", "total_type", "tally"}
 
 // Reclaim vacuums, which frees the space of old rows, and replaces the samples of values in the
 // server's statistics. PostgreSQL leaves the bytes in its files until new rows are written over
