@@ -172,19 +172,5 @@ func TestEndedTenantsDataKeyIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	storetest.NewTenant(t, s, "other", 0)
-	gone := storetest.NewTenant(t, s, "gone", 0)
-	gone.Leave()
-	gone.Erase(1000, func(*store.TenantErased) {})
-	all, err := s.DataKeys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	has := map[string]bool{}
-	for _, k := range all {
-		has[k.Tenant] = true
-	}
-	if has["gone"] || !has["other"] {
-		t.Errorf("data keys of %v", has)
-	}
+	storetest.EndedTenantsDataKey(t, s)
 }

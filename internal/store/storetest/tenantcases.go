@@ -1,9 +1,12 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
+	"testing"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -140,4 +143,28 @@ var tenantCases = []testCase{
 		end()
 		d.same(d.audit(store.AuditQuery{Tenant: bolt})[0].Reason, "", "the reason of an equal one")
 	}},
+}
+
+// EndedTenantsDataKey checks that a sealed store deletes the data key of a tenant that has ended,
+// and that another tenant keeps its own.
+func EndedTenantsDataKey(t *testing.T, s interface {
+	store.Store
+	DataKeys(ctx context.Context) ([]seal.DataKey, error)
+}) {
+	t.Helper()
+	NewTenant(t, s, "other", 0)
+	gone := NewTenant(t, s, "gone", 0)
+	gone.Leave()
+	gone.Erase(1000, func(*store.TenantErased) {})
+	all, err := s.DataKeys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, k := range all {
+		has[k.Tenant] = true
+	}
+	if has["gone"] || !has["other"] {
+		t.Errorf("data keys of %v", has)
+	}
 }
