@@ -38,7 +38,8 @@ func TestFindAndReplayOne(t *testing.T) {
 	p.signIn(adminKey)
 	const rows = `document.querySelectorAll("tr[data-row]").length === %s`
 
-	p.leaves(func() { p.click("nav a", "Dead letters") })
+	p.leaves(func() { p.click("nav a", "Deliveries") })
+	p.leaves(func() { p.click(".tabs a", "Dead letters") })
 	p.sees("3 deliveries have failed for good")
 	p.leaves(func() { p.click("nav a", "Deliveries") })
 	p.leaves(func() { p.click(".views a", "Dead") })
@@ -113,7 +114,8 @@ func TestReplayThroughAKill(t *testing.T) {
 	p.allow("net::ERR_|status of 503")
 	p.hurry()
 	p.signIn(adminKey)
-	p.leaves(func() { p.click("nav a", "Dead letters") })
+	p.leaves(func() { p.click("nav a", "Deliveries") })
+	p.leaves(func() { p.click(".tabs a", "Dead letters") })
 	p.leaves(func() { p.click("a.btn", "Replay All Failed") })
 	p.countAll()
 	p.sees("300 deliveries will be delivered again.")

@@ -33,6 +33,8 @@ func TestKeyboardOnly(t *testing.T) {
 	p.press(adminKey)
 	p.leaves(func() { p.press(kb.Enter) })
 
+	p.leaves(func() { p.press("gx") })
+	p.until("g x leads to a tab", `location.pathname === "/dead-letters" && document.querySelector(".tabs [aria-current]").innerText === "Dead letters"`)
 	p.leaves(func() { p.press("gd") })
 	p.until("g d leads to the deliveries", `location.pathname === "/deliveries"`)
 	p.lists("n3")
@@ -54,9 +56,9 @@ func TestKeyboardOnly(t *testing.T) {
 	p.until("the redelivery is shown", `/delivered/i.test(document.querySelector(".head .pill")?.innerText) || document.body.innerText.includes("Delivered again")`)
 
 	p.press("?")
-	p.until("the list of keys is open", `document.querySelector("#keys").open`)
+	p.until("the list of shortcuts is open", `document.querySelector("#keys").open`)
 	p.press(kb.Escape)
-	p.until("the list of keys is closed", `!document.querySelector("#keys").open`)
+	p.until("the list of shortcuts is closed", `!document.querySelector("#keys").open`)
 	before := value[string](p, `getComputedStyle(document.body).backgroundColor`)
 	p.press("t")
 	p.until("the colours have changed", `getComputedStyle(document.body).backgroundColor !== %s`, before)
@@ -74,7 +76,7 @@ func TestKeyboardOnly(t *testing.T) {
 	}
 	p.press(" ")
 	p.press(kb.Escape)
-	p.until("the list of keys is closed", `!document.querySelector("#keys").open`)
+	p.until("the list of shortcuts is closed", `!document.querySelector("#keys").open`)
 	at, colours := p.path(), value[string](p, `document.documentElement.dataset.theme`)
 	p.mark()
 	p.press("gdt?/")

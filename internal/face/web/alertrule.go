@@ -1,12 +1,82 @@
 package web
 
 import (
+	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/wire"
 )
+
+// rulesModel lists the rules by which alerts fire.
+type rulesModel struct {
+	Verdict verdict
+	Rules   []ruleRow
+}
+
+// ruleRow is one rule.
+type ruleRow struct {
+	Name, Href string
+	Title      string
+	Pill       pill
+	Severity   string
+	Threshold  string
+}
+
+func alertRules(v *visit) (rulesModel, error) {
+	var m rulesModel
+	rules, err := v.client.AlertRules(v.Context(), "")
+	if err != nil {
+		return m, err
+	}
+	on := 0
+	for i := range rules.Data {
+		r := &rules.Data[i]
+		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: sentenceCase(r.Title), Pill: pill{toneOK, "on"}, Severity: r.Severity,
+			Threshold: thresholdOf(r)}
+		if r.Enabled {
+			on++
+		} else {
+			row.Pill = pill{toneNone, "off"}
+		}
+		m.Rules = append(m.Rules, row)
+	}
+	m.Verdict.say(say.Count(on)+" of "+say.Many(len(m.Rules), "rule is", "rules are")+" on.", "",
+		"A rule is evaluated every 10 seconds. Open one to see how often it would have fired, and to change it.")
+	return m, nil
+}
+
+// ruleHref leads to the form of a rule; empty: the session may not change rules.
+func (v *visit) ruleHref(name string) string {
+	if !v.mayDo("/alert-rules/{id}/edit") {
+		return ""
+	}
+	return v.link("/alert-rules/" + url.PathEscape(name) + "/edit")
+}
+
+// thresholdOf is a rule's threshold in words.
+func thresholdOf(r *client.AlertRule) string {
+	number := strconv.FormatFloat(r.Threshold, 'f', -1, 64)
+	switch r.Unit {
+	case "yes or no":
+		return "as soon as it is so"
+	case "seconds":
+		number = say.Spoken(time.Duration(r.Threshold * float64(time.Second)))
+	case "percent":
+		number += " %"
+	case "number":
+	default:
+		number += " " + r.Unit
+	}
+	if r.Below {
+		return number + " or less"
+	}
+	return number + " or more"
+}
 
 // ruleBlank is the form of a rule.
 func ruleBlank(r *client.AlertRule) *blank {
@@ -34,7 +104,7 @@ func editRule(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := v.formPage("Rule "+r.Name, f, "Save", crumb{"Trouble", ""}, crumb{"Alerts", v.link("/alerts")}, crumb{r.Name, ""})
+	m := v.formPage("Rule "+r.Name, f, "Save", crumb{r.Name, ""})
 	past, err := v.client.BacktestAlertRule(v.Context(), "", r.Name, client.NewBacktest{For: "28d"})
 	if err != nil {
 		return m, err

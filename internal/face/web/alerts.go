@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -15,18 +13,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
-// alertsModel lists alerts, and the rules by which they fire.
+// alertsModel lists alerts.
 type alertsModel struct {
 	pager
-	Portal   bool    // it has neither channels nor rules
-	Crumbs   []crumb // of the alerts of one endpoint
+	Portal   bool // it has no channels
 	Verdict  verdict
 	Views    []savedView
 	Rows     []alertRow
 	Empty    string
 	Channels string // where they go; empty: it is no answer to why there are no rows
-	Rules    []ruleRow
-	Change   bool // the session may change rules
 }
 
 // alertRow is one alert with the fate of its latest message.
@@ -37,15 +32,6 @@ type alertRow struct {
 	Severity pill
 	Message  pill
 	At       moment
-}
-
-// ruleRow is one rule.
-type ruleRow struct {
-	Name, Href string
-	Title      string
-	Pill       pill
-	Severity   string
-	Threshold  string
 }
 
 // alertPill is the state of an alert.
@@ -107,12 +93,6 @@ func alerts(v *visit) (alertsModel, error) {
 		return alertsModel{}, err
 	}
 	m := alertsModel{Portal: v.session.portal}
-	rules := new(client.Page[client.AlertRule])
-	if !m.Portal { // the rules are the tenant's own
-		if rules, err = v.client.AlertRules(v.Context(), ""); err != nil {
-			return m, err
-		}
-	}
 	view := func(state string) string {
 		return v.link("/alerts" + withQuery("state", state, "endpoint", f.Endpoint))
 	}
@@ -125,7 +105,7 @@ func alerts(v *visit) (alertsModel, error) {
 		if err != nil {
 			return m, err
 		}
-		m.Crumbs = []crumb{{"Trouble", ""}, {"Alerts", v.link("/alerts")}, {name, ""}}
+		v.steps = []crumb{{name, ""}}
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
@@ -133,50 +113,13 @@ func alerts(v *visit) (alertsModel, error) {
 			Title:    a.Title,
 			Severity: severityPill(a.Severity), Message: messagePill(a), At: v.at(a.Since)})
 	}
-	for i := range rules.Data {
-		r := &rules.Data[i]
-		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: sentenceCase(r.Title), Pill: pill{toneOK, "on"}, Severity: r.Severity,
-			Threshold: thresholdOf(r)}
-		if !r.Enabled {
-			row.Pill = pill{toneNone, "off"}
-		}
-		m.Rules, m.Change = append(m.Rules, row), row.Href != ""
-	}
 	m.pager = v.pager("/alerts", f.Cursor, found.Next, "state", f.State, "rule", f.Rule, "endpoint", f.Endpoint)
-	m.answer(found.Data, found.Next != "", v.link("/channels"))
+	m.answer(found.Data, found.Next != "", f.Endpoint != "", v.link("/channels"))
 	return m, nil
 }
 
-// ruleHref leads to the form of a rule; empty: the session may not change rules.
-func (v *visit) ruleHref(name string) string {
-	if !v.mayDo("/alert-rules/{id}/edit") {
-		return ""
-	}
-	return v.link("/alert-rules/" + url.PathEscape(name) + "/edit")
-}
-
-// thresholdOf is a rule's threshold in words.
-func thresholdOf(r *client.AlertRule) string {
-	number := strconv.FormatFloat(r.Threshold, 'f', -1, 64)
-	switch r.Unit {
-	case "yes or no":
-		return "as soon as it is so"
-	case "seconds":
-		number = say.Spoken(time.Duration(r.Threshold * float64(time.Second)))
-	case "percent":
-		number += " %"
-	case "number":
-	default:
-		number += " " + r.Unit
-	}
-	if r.Below {
-		return number + " or less"
-	}
-	return number + " or more"
-}
-
-// answer is the sentence above the list.
-func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
+// answer is the sentence above the list, which may be of one endpoint.
+func (m *alertsModel) answer(all []client.Alert, more, one bool, channels string) {
 	firing, acknowledged := 0, 0
 	for i := range all {
 		switch all[i].State {
@@ -207,11 +150,11 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 		m.Verdict.say(none+".", "", "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end.")
 	default:
 		m.Verdict.say(none+".", "",
-			"The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down.")
+			"Rules are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down.")
 	}
 	switch {
 	case len(all) > 0:
-	case m.Portal || m.Crumbs != nil:
+	case m.Portal || one:
 		m.Empty = "No such alert has fired yet."
 	case m.Views[0].Here:
 		m.Empty, m.Channels = "No alert has fired yet. Add a channel, so that the first one reaches you.", channels

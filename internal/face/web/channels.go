@@ -129,7 +129,7 @@ func samples() (all []sample) {
 
 func newChannel(v *visit) (formModel, error) {
 	f, err := v.form(&channelBlank, nil, nil)
-	m := v.formPage("Add a channel", f, "Add the channel", crumb{"Trouble", ""}, crumb{"Channels", v.link("/channels")}, crumb{"Add", ""})
+	m := v.formPage("Add a channel", f, "Add the channel")
 	m.Samples = samples()
 	m.Verdict.say("Where should alerts go?", "", "Paste the URL of a service. Then send a test.")
 	return m, err
@@ -158,7 +158,7 @@ func editChannel(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.form(&channelBlank, c.JSON(), nil)
-	m := v.formPage("Change "+name, f, "Save", crumb{"Trouble", ""}, crumb{"Channels", v.link("/channels")}, crumb{name, ""})
+	m := v.formPage("Change "+name, f, "Save")
 	m.Samples = samples()
 	m.Verdict.say("Change "+name+".", "", "Its URL is "+c.URL+". Pending alerts go to the new one.")
 	if at := v.ifMay("/channels/{id}/delete"); at != "" {
@@ -181,7 +181,7 @@ func deleteChannelForm(v *visit) (formModel, error) {
 	}
 	f, err := v.consentForm(c.Service, "")
 	m := v.formPage("Delete "+name, f, "Delete the channel",
-		crumb{"Trouble", ""}, crumb{"Channels", v.link("/channels")}, crumb{name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, crumb{"Delete", ""})
+		crumb{name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, crumb{"Delete", ""})
 	m.Form.Cancel = v.link("/channels")
 	m.Verdict.say("Delete the channel "+name+"?", "", "Alerts no longer go there. Its history stays until retention deletes it.")
 	return m, err

@@ -10,7 +10,6 @@ import (
 
 // compareModel compares the data of two events, which can be named by a delivery.
 type compareModel struct {
-	Crumbs  []crumb
 	Verdict verdict
 	With    string // the other id, as it was given
 	Sides   []compareSide
@@ -25,7 +24,7 @@ type compareSide struct {
 }
 
 func compare(v *visit) (compareModel, error) {
-	m := compareModel{Crumbs: v.trail(v.history(), crumb{"Compare", ""}), With: strings.TrimSpace(v.URL.Query().Get("with"))}
+	m := compareModel{With: strings.TrimSpace(v.URL.Query().Get("with"))}
 	m.Verdict.say("Compare its data with those of another.", "",
 		"Give the id of a delivery or an event. In a list, select two rows and choose Compare two.")
 	var texts []string

@@ -17,7 +17,6 @@ import (
 // deadLettersModel lists deliveries that failed and need a decision, under a search.
 type deadLettersModel struct {
 	pager
-	Crumbs  []crumb
 	Search  search
 	Verdict verdict
 	Views   []savedView
@@ -30,12 +29,6 @@ type deadLettersModel struct {
 	Set     string // where they are noted on
 	Bulk    bulk
 }
-
-func (v *visit) trail(rest ...crumb) []crumb {
-	return append([]crumb{{"Settings", ""}, {"Webhooks", v.link("/endpoints")}}, rest...)
-}
-
-func (v *visit) history() crumb { return crumb{"Delivery History", v.link("/deliveries")} }
 
 // deadGroup counts dead letters of one endpoint with one reason.
 type deadGroup struct {
@@ -101,7 +94,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	if err != nil {
 		return deadLettersModel{}, err
 	}
-	m := deadLettersModel{Search: s, Crumbs: v.trail(v.history(), crumb{"Dead letters", ""})}
+	m := deadLettersModel{Search: s}
 	if f.Status != nil {
 		m.Search.Faults = append(m.Search.Faults, "Every dead letter has the status failed; status: changes nothing here.")
 	}

@@ -156,7 +156,7 @@ func newEndpoint(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	to := v.URL.Query().Get("to")
-	m := v.formPage("Add an endpoint", f, "Add the endpoint", crumb{"Endpoints", v.link("/endpoints")}, crumb{"Add", ""})
+	m := v.formPage("Add an endpoint", f, "Add the endpoint")
 	m.Views = []savedView{{"My URL", v.link("/endpoints/new"), to != "demo"}}
 	m.Verdict.say("Where should events go?", "",
 		"To a URL of your own: give it, and name the event types it gets. The secret that signs the requests is shown once, after this.")
@@ -215,7 +215,7 @@ func editEndpoint(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := v.formPage("Change "+endpointName(e), f, "Save", v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Change")...)
+	m := v.formPage("Change "+endpointName(e), f, "Save", v.below("/endpoints", endpointName(e), e.ID, "Change")...)
 	m.Verdict.say("Change "+endpointName(e)+".", "",
 		"New settings apply to the next attempt, also of deliveries that are pending. Only what you change here is sent.")
 	return m, nil

@@ -43,7 +43,7 @@ func rotateForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	m := v.formPage("Rotate the secret", f, "Rotate the secret",
-		v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Rotate the secret")...)
+		v.below("/endpoints", endpointName(e), e.ID, "Rotate the secret")...)
 	m.Verdict.say("Give "+endpointName(e)+" a new secret.", "",
 		"The new secret signs from the next request on, and is shown once. The old ones sign too until they end.")
 	if n := len(e.Secrets); n > 1 {
@@ -114,7 +114,7 @@ func deleteEndpointForm(v *visit) (formModel, error) {
 	}
 	f, err := v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.")
 	m := v.formPage("Delete "+endpointName(e), f, "Delete the endpoint",
-		v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Delete")...)
+		v.below("/endpoints", endpointName(e), e.ID, "Delete")...)
 	m.Verdict.say("Delete "+endpointName(e)+"?", "",
 		pending+" as dropped. Its history stays until retention deletes it. Its secrets cannot be restored.")
 	return m, err

@@ -16,7 +16,6 @@ import (
 
 // eventModel is one event: its receivers, the others and their reasons, and the published data.
 type eventModel struct {
-	Crumbs   []crumb
 	ID, Type string
 	Key      string
 	Verdict  verdict
@@ -44,7 +43,7 @@ func eventPage(v *visit) (eventModel, error) {
 	if err != nil {
 		return eventModel{}, err
 	}
-	m := eventModel{ID: e.ID, Type: e.Type, Key: e.Key, Crumbs: v.trail(crumb{"Events", v.link("/events")}, crumb{e.ID, ""})}
+	m := eventModel{ID: e.ID, Type: e.Type, Key: e.Key}
 	v.title = m.Type
 	names, wanted := map[string]string{}, map[string]bool{}
 	for i := range all.Data {

@@ -16,7 +16,6 @@ import (
 // eventsModel is a list of events under a search.
 type eventsModel struct {
 	pager
-	Crumbs  []crumb
 	Search  search
 	Verdict verdict
 	Rows    []eventRow
@@ -65,7 +64,7 @@ func events(v *visit) (eventsModel, error) {
 	if err != nil {
 		return eventsModel{}, err
 	}
-	m := eventsModel{Search: s, Crumbs: v.trail(crumb{"Events", ""})}
+	m := eventsModel{Search: s}
 	if s.Jump != "" {
 		return m, jumped(s.Jump)
 	}

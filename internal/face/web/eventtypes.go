@@ -103,7 +103,6 @@ func subscribers(t *client.EventType, all []client.Endpoint) (found []*client.En
 type typeModel struct {
 	ID, Name    string
 	Tenant      string
-	Crumbs      []crumb
 	Pill        pill
 	Verdict     verdict
 	Links       []act // forms about it
@@ -155,7 +154,7 @@ func eventType(v *visit) (typeModel, error) {
 	if err != nil {
 		return typeModel{}, err
 	}
-	m := typeModel{ID: t.ID, Name: t.Name, Tenant: t.Tenant, Pill: checkPill(t.Check), Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, ""}}}
+	m := typeModel{ID: t.ID, Name: t.Name, Tenant: t.Tenant, Pill: checkPill(t.Check)}
 	v.title, m.Shown = t.Name, len(t.Versions)
 	if n, err := strconv.Atoi(v.URL.Query().Get("version")); err == nil && n >= 1 && n <= len(t.Versions) {
 		m.Shown = n

@@ -24,16 +24,17 @@ type blank struct {
 	rows []input
 }
 
-// formPage is a page with a form, which leads back to the page before it in the crumbs.
-func (v *visit) formPage(title string, f form, button string, crumbs ...crumb) formModel {
-	v.title = title
-	f.Button, f.Cancel = button, crumbs[len(crumbs)-2].Href
-	return formModel{Crumbs: crumbs, Form: f}
+// formPage is a page with a form, which leads back to the page above it.
+func (v *visit) formPage(title string, f form, button string, steps ...crumb) formModel {
+	v.title, v.steps = title, steps
+	way := v.way(v.entries(v.page.nav))
+	f.Button, f.Cancel = button, way[len(way)-2].Href
+	return formModel{Form: f}
 }
 
-// crumbs are the way to a page about one thing, by the list and the thing's own page.
-func (v *visit) crumbs(nav, path, name, id, page string) []crumb {
-	return []crumb{{nav, v.link(path)}, {name, v.link(path + "/" + url.PathEscape(id))}, {page, ""}}
+// below are the steps to a page below the page of one thing.
+func (v *visit) below(path, name, id, page string) []crumb {
+	return []crumb{{name, v.link(path + "/" + url.PathEscape(id))}, {page, ""}}
 }
 
 // again says whether a visit draws the form again because it was refused, or because a preview was

@@ -34,7 +34,8 @@ func formPages() []page {
 		fillIn("Queues", "/queues/{id}/edit", "Change a queue", editQueue, saveQueue, "grapnel queues update --lease 1m"),
 		fillIn("Queues", "/queues/{id}/purge", "Purge a queue", purgeQueueForm, purgeQueue, "grapnel queues purge"),
 		fillIn("Queues", "/queues/{id}/delete", "Delete a queue", deleteQueueForm, deleteQueue, "grapnel queues delete"),
-		fillIn("Alerts", "/alert-rules/{id}/edit", "Alert rule", editRule, saveRule, "grapnel alerts backtest"),
+		row("Rules", "/alert-rules", "Alert rules", "alert-rules.html", alertRules, "grapnel alerts rules").as(alone("/v1/alert-rules"), nil),
+		fillIn("Rules", "/alert-rules/{id}/edit", "Alert rule", editRule, saveRule, "grapnel alerts backtest"),
 		fillIn("Playground", "/playground", "Playground", playground, tryOut, "grapnel send invoice.paid -d '{\"amount\":100}' --dry-run").
 			as(alone("/v1/event-types"), nil).drawnBy("playground.html"),
 		fillIn("Policies", "/policies/new", "Add a policy", newPolicy, addPolicy, "grapnel policies create @policy.json").drawnBy("policy-form.html"),

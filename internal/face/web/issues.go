@@ -18,7 +18,6 @@ import (
 // issuesModel lists issues, the one that failed last first.
 type issuesModel struct {
 	pager
-	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView
 	Rows    []issueRow
@@ -44,7 +43,7 @@ var issueViews = []struct{ name, state string }{
 func issues(v *visit) (issuesModel, error) {
 	q := v.URL.Query()
 	state, endpoint, cursor := cmp.Or(q.Get("state"), issueViews[0].state), q.Get("endpoint"), q.Get("cursor")
-	m := issuesModel{Crumbs: []crumb{{"Trouble", ""}, {"Issues", ""}}}
+	var m issuesModel
 	for _, view := range issueViews {
 		at := v.link("/issues" + withQuery("state", view.state, "endpoint", endpoint))
 		m.Views = append(m.Views, savedView{view.name, at, view.state == state})
@@ -140,7 +139,6 @@ func issuesCommand(v *visit) string {
 
 // issueModel is one issue.
 type issueModel struct {
-	Crumbs     []crumb
 	Pill       pill
 	Name, At   string
 	Verdict    verdict
@@ -163,8 +161,8 @@ func issuePage(v *visit) (issueModel, error) {
 		return issueModel{}, err
 	}
 	m := issueModel{Pill: issuePill(i), Name: name,
-		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
-		Crumbs: []crumb{{"Trouble", ""}, {"Issues", v.link("/issues")}, {i.ID, ""}}, Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
+		At:    v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
+		Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	v.title = "Issue of " + m.Name
 	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
 	if i.State == "open" {

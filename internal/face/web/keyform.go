@@ -18,7 +18,7 @@ var keyBlank = blank{of: reflect.TypeFor[wire.NewKey](), rows: []input{
 
 func newKey(v *visit) (formModel, error) {
 	f, err := v.form(&keyBlank, nil, nil)
-	m := v.formPage("Create an API key", f, "Create the key", crumb{"API keys", v.link("/keys")}, crumb{"Create", ""})
+	m := v.formPage("Create an API key", f, "Create the key")
 	m.Verdict.say("What should the key do?", "",
 		"The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else.")
 	return m, err

@@ -13,7 +13,6 @@ import (
 // laneModel is one key at one endpoint: its first delivery, those behind it, and the ways on.
 type laneModel struct {
 	Key, Endpoint, At string
-	Crumbs            []crumb
 	Verdict           verdict
 	Head              *deliveryRow
 	Rule              string // what the policy does when the first delivery has no attempts left
@@ -44,8 +43,9 @@ func stuckKey(v *visit) (laneModel, error) {
 			key = found.Data[0].Key
 		}
 	}
-	v.title = "Key " + key
-	m := laneModel{Key: key, Endpoint: name, At: v.ownerLink(id), Crumbs: []crumb{{"Ordering keys", v.link("/ordering-keys")}, {name, v.link("/ordering-keys" + withQuery("endpoint", id))}, {key, ""}},
+	v.title = "Ordering key " + key
+	v.steps = []crumb{{name, v.link("/ordering-keys" + withQuery("endpoint", id))}, {key, ""}}
+	m := laneModel{Key: key, Endpoint: name, At: v.ownerLink(id),
 		All: v.link("/deliveries" + withQuery("q", token{"endpoint", id}.String()+" "+token{"key", key}.String()))}
 	waiting, err := v.client.Deliveries(v.Context(), client.DeliveryFilter{Endpoint: id, Key: key, Status: waitingStatuses,
 		Limit: v.web.Bounds.Page})

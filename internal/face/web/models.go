@@ -47,7 +47,7 @@ type header struct{ Name, Value string }
 // span is a part of a body with its class; empty: plain.
 type span struct{ Class, Text string }
 
-// crumb is a step of the way to a page; without address it is the page itself, or has no page.
+// crumb is a step of the way to a page; the last one is the page itself, without address.
 type crumb struct{ Name, Href string }
 
 // savedView is a search with a name.
@@ -158,7 +158,6 @@ type formGroup struct {
 
 // formModel is a page that is mainly a form.
 type formModel struct {
-	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView // other forms for the same purpose
 	Picks   []savedView // the forms to choose from, before there is one
@@ -254,7 +253,6 @@ type signatureCheck struct {
 
 // statsModel says how well deliveries go, by one grouping.
 type statsModel struct {
-	Crumbs  []crumb
 	Verdict verdict
 	By      []savedView
 	Spans   []savedView

@@ -38,34 +38,35 @@ func (p page) as(twin func(*visit) (string, url.Values), command func(*visit) st
 }
 
 func (p page) needs(scope grapnel.Scope) page { p.scope = scope; return p }
-func (p page) unmoved() page                  { p.still = true; return p }
-func (p page) searched() page                 { p.finds = true; return p }
-func (p page) drawnBy(template string) page   { p.template = template; return p }
 
-// navigation lists the entries, each with the page that it leads to.
+func (p page) unmoved() page                { p.still = true; return p }
+func (p page) searched() page               { p.finds = true; return p }
+func (p page) drawnBy(template string) page { p.template = template; return p }
+
+// navigation lists the entries and their tabs. An entry with tabs leads to the first one that the
+// session may see. A page names its tab, or an entry for its first tab.
 func navigation() []entry {
 	return []entry{
 		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
-		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries", Head: "Sending"},
-		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
-		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
-		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
-		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
+		{Name: "Deliveries", Sign: "deliveries", Tabs: []entry{
+			{Name: "All", Path: "/deliveries", Key: "d"}, {Name: "Dead letters", Path: "/dead-letters", Key: "x"},
+			{Name: "Ordering keys", Path: "/ordering-keys", Key: "w"}, {Name: "Replays", Path: "/replays", Key: "r"}}},
 		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
-		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true, Head: "Trouble"},
-		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
-		{Name: "Channels", Path: "/channels", Key: "h", Sign: "channels", Deep: true},
-		{Name: "Statistics", Path: "/stats", Key: "u", Sign: "stats", Deep: true, Head: "Insights"},
-		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
-		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true, Head: "Receiving"},
+		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+		{Name: "Sources", Sign: "sources", Deep: true, Tabs: []entry{
+			{Name: "All", Path: "/sources", Key: "s"}, {Name: "Requests", Path: "/inbox", Key: "j"}}},
 		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
-		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true, Head: "Design"},
-		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
-		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
-		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true, Head: "Server"},
-		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
-		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
-		{Name: "Settings", Path: "/settings", Key: "c", Sign: "settings", Deep: true},
+		{Name: "Trouble", Sign: "trouble", Tabs: []entry{
+			{Name: "Issues", Path: "/issues", Key: "i"}, {Name: "Alerts", Path: "/alerts", Key: "b"},
+			{Name: "Rules", Path: "/alert-rules", Key: "y"}, {Name: "Channels", Path: "/channels", Key: "h"}}},
+		{Name: "Insights", Sign: "stats", Deep: true, Tabs: []entry{
+			{Name: "Statistics", Path: "/stats", Key: "u"}, {Name: "Promises", Path: "/slo", Key: "m"}}},
+		{Name: "Design", Sign: "types", Deep: true, Tabs: []entry{
+			{Name: "Event types", Path: "/event-types", Key: "t"}, {Name: "Policies", Path: "/policies", Key: "p"},
+			{Name: "Playground", Path: "/playground", Key: "l"}}},
+		{Name: "Settings", Sign: "settings", Deep: true, Tabs: []entry{
+			{Name: "API keys", Path: "/keys", Key: "k"}, {Name: "Audit", Path: "/audit", Key: "a"},
+			{Name: "Nodes", Path: "/nodes", Key: "n"}, {Name: "Settings", Path: "/settings", Key: "c"}}},
 	}
 }
 

@@ -200,17 +200,26 @@ func TestPageRowsAreComplete(t *testing.T) {
 	places, keys := map[string]bool{}, map[string]string{}
 	for _, e := range append(navigation(), coachEntry()) {
 		places[e.Name] = true
-		if other := keys[e.Key]; other != "" {
-			t.Errorf("g %s leads to %s and to %s", e.Key, other, e.Name)
+		if e.Sign == "" {
+			t.Errorf("the entry %s has no sign", e.Name)
 		}
-		keys[e.Key] = e.Name
-		if e.Path == "" || len(e.Key) != 1 || e.Sign == "" {
-			t.Errorf("the entry %s lacks a path, a key or a sign", e.Name)
-		}
-		if !slices.ContainsFunc(append(pages(), coachPages()...), func(p page) bool {
-			return strings.TrimSuffix(p.path, "{$}") == e.Path && p.nav == e.Name
-		}) {
-			t.Errorf("the entry %s leads to %s, which is no page that is lit by it", e.Name, e.Path)
+		for i, leaf := range append(e.Tabs, entry{Name: e.Name, Path: e.Path, Key: e.Key}) {
+			if i == len(e.Tabs) && i > 0 { // an entry with tabs leads to its first one
+				break
+			}
+			places[leaf.Name] = true
+			if other := keys[leaf.Key]; other != "" {
+				t.Errorf("g %s leads to %s and to %s", leaf.Key, other, leaf.Name)
+			}
+			keys[leaf.Key] = leaf.Name
+			if leaf.Path == "" || len(leaf.Key) != 1 {
+				t.Errorf("%s, %s lacks a path or a key", e.Name, leaf.Name)
+			}
+			if !slices.ContainsFunc(append(pages(), coachPages()...), func(p page) bool {
+				return p.address() == leaf.Path && (p.nav == leaf.Name || p.nav == e.Name && i == 0)
+			}) {
+				t.Errorf("%s, %s leads to %s, which is no page that is lit by it", e.Name, leaf.Name, leaf.Path)
+			}
 		}
 	}
 	for _, p := range append(pages(), coachPages()...) {

@@ -100,7 +100,7 @@ func newPolicy(v *visit) (policyFormModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.formModel = v.formPage("Add a policy", f, "Add the policy", crumb{"Policies", v.link("/policies")}, crumb{"Add", ""})
+	m.formModel = v.formPage("Add a policy", f, "Add the policy")
 	m.Form.Preview = "Preview"
 	m.Verdict.say("When should a failed delivery be attempted again?", "",
 		"Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button.")
@@ -138,7 +138,7 @@ func editPolicy(v *visit) (policyFormModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.formModel = v.formPage("Change "+p.Name, f, "Save", v.crumbs("Policies", "/policies", p.Name, p.ID, "Change")...)
+	m.formModel = v.formPage("Change "+p.Name, f, "Save", v.below("/policies", p.Name, p.ID, "Change")...)
 	m.Form.Preview = "Preview"
 	m.Verdict.say("Change "+p.Name+".", "",
 		"Endpoints that name it use the change at once, also for deliveries that are pending. The picture shows an outage of 6 h under it.")
@@ -257,7 +257,7 @@ func deletePolicyForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.consentForm(deleteWord, "")
-	m := v.formPage("Delete "+p.Name, f, "Delete the policy", v.crumbs("Policies", "/policies", p.Name, cmp.Or(p.ID, p.Name), "Delete")...)
+	m := v.formPage("Delete "+p.Name, f, "Delete the policy", v.below("/policies", p.Name, cmp.Or(p.ID, p.Name), "Delete")...)
 	m.Verdict.say("Delete the policy "+p.Name+"?", "",
 		"A policy that an endpoint names cannot be deleted: give the endpoint another one first.")
 	return m, err

@@ -43,7 +43,7 @@ func (v *visit) queueForm(is *client.Queue) (form, error) {
 
 func newQueue(v *visit) (formModel, error) {
 	f, err := v.queueForm(nil)
-	m := v.formPage("Add a queue", f, "Add the queue", crumb{"Queues", v.link("/queues")}, crumb{"Add", ""})
+	m := v.formPage("Add a queue", f, "Add the queue")
 	m.Verdict.say("Which events should wait for consumers?", "", "A queue needs no URL: programs fetch its messages, and acknowledge each.")
 	return m, err
 }
@@ -63,7 +63,7 @@ func editQueue(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.queueForm(q)
-	m := v.formPage("Change "+q.Name, f, "Save", v.crumbs("Queues", "/queues", q.Name, q.ID, "Change")...)
+	m := v.formPage("Change "+q.Name, f, "Save", v.below("/queues", q.Name, q.ID, "Change")...)
 	m.Verdict.say("Change "+q.Name+".", "", "Consumers that use the name need the new one, if you change it.")
 	return m, err
 }
@@ -82,7 +82,7 @@ func (v *visit) queueQuestion(verb, help string) (*client.Queue, formModel, erro
 		return nil, formModel{}, err
 	}
 	f, err := v.consentForm(q.Name, help)
-	return q, v.formPage(verb+" "+q.Name, f, verb+" the queue", v.crumbs("Queues", "/queues", q.Name, q.ID, verb)...), err
+	return q, v.formPage(verb+" "+q.Name, f, verb+" the queue", v.below("/queues", q.Name, q.ID, verb)...), err
 }
 
 // messagesIn is how many messages a queue has.

@@ -61,6 +61,10 @@ func (v *visit) sheet(model any, notice string) sheet {
 		s.Finds, s.Asks = v.link(v.page.path), cmp.Or(asks[v.page.path], s.Asks)
 	}
 	s.Nav = v.entries(v.page.nav)
+	s.Crumbs = v.way(s.Nav)
+	if e, tab := lit(s.Nav); tab.Current == "page" && len(e.Tabs) > 1 {
+		s.Section = e
+	}
 	if v.web.home == "" {
 		s.Share = v.share()
 	}

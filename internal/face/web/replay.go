@@ -18,7 +18,6 @@ import (
 // replayModel is one replay: how far it is, what failed, and what it is about.
 type replayModel struct {
 	pager
-	Crumbs       []crumb
 	ID           string
 	Pill         pill
 	Endpoint, At string
@@ -53,7 +52,7 @@ func replayPage(v *visit) (replayModel, error) {
 	}
 	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: name,
 		At:  v.ownerLink(r.EndpointID),
-		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
+		Bar: progress(r)}
 	v.title = "Replay to " + m.Endpoint
 	cursor := v.URL.Query().Get("cursor")
 	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)

@@ -18,7 +18,6 @@ import (
 // replaysModel lists replays.
 type replaysModel struct {
 	pager
-	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView
 	Rows    []replayRow
@@ -58,7 +57,7 @@ func replayPill(r *client.Replay) pill {
 
 func replays(v *visit) (replaysModel, error) {
 	query := v.URL.Query()
-	m := replaysModel{Crumbs: v.trail(v.history(), crumb{"Replay", ""})}
+	var m replaysModel
 	f := client.ReplayFilter{Endpoint: query.Get("endpoint"), Active: query.Get("active") != "", Limit: v.web.Bounds.Page, Cursor: query.Get("cursor")}
 	ids := query["id"]
 	m.Views = []savedView{{"All", v.link("/replays"), !f.Active && len(ids) == 0 && f.Endpoint == ""}, {"Not finished", v.link("/replays?active=1"), f.Active}}

@@ -79,9 +79,9 @@ func pages() []page {
 		row("Events", "/events/{id}", "Event", "event.html", eventPage, "grapnel events get").as(eventTwin, nil),
 		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list"),
 		row("Sources", "/sources/{id}", "Source", "source.html", source, "grapnel sources get"),
-		row("Sources", "/inbox", "Requests", "inbox.html", inbox, "").
+		row("Requests", "/inbox", "Requests", "inbox.html", inbox, "").
 			as(cursored("/v1/inbox", "source", "outcome"), flagged("grapnel inbox list", "source", "outcome")),
-		row("Sources", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
+		row("Requests", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
 		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list"),
 		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
 		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list"),

@@ -170,7 +170,7 @@ var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input
 // newIncident is the page that publishes an incident or maintenance.
 func newIncident(v *visit) (formModel, error) {
 	f, err := v.form(&incidentBlank, nil, nil)
-	m := v.formPage("Publish an incident", f, "Publish it", crumb{"Promises", v.link("/slo")}, crumb{"Publish", ""})
+	m := v.formPage("Publish an incident", f, "Publish it")
 	m.Verdict.say("What do readers of the status page need to know?", "",
 		"It is public at once, at /status and in its feed. Name no customer, and say when the next message comes.")
 	return m, err
@@ -198,7 +198,7 @@ func incidentForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.form(&updateBlank, nil, nil)
-	m := v.formPage(in.Title, f, "Publish the message", crumb{"Promises", v.link("/slo")}, crumb{in.Title, ""})
+	m := v.formPage(in.Title, f, "Publish the message")
 	m.Verdict.Pieces = []piece{{in.Title + ": " + in.Status + ".", ""}}
 	for _, u := range in.Updates[:min(len(in.Updates), 5)] {
 		m.Notes = append(m.Notes, v.at(u.At).Clock()+", "+u.Status+": "+u.Text)

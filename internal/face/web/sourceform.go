@@ -76,7 +76,7 @@ func (v *visit) schemeAsked() (string, scheme.Scheme, bool) {
 func newSource(v *visit) (formModel, error) {
 	name, s, known := v.schemeAsked()
 	v.title = "Add a source"
-	m := formModel{Crumbs: []crumb{{"Sources", v.link("/sources")}, {"Add", ""}}}
+	var m formModel
 	for _, one := range scheme.All() {
 		if one.Name == "none" {
 			one.Title = "Not verified"
@@ -95,7 +95,7 @@ func newSource(v *visit) (formModel, error) {
 			"A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there.")
 	}
 	m.Picks = nil
-	m.Crumbs = []crumb{{"Sources", v.link("/sources")}, {"Add", v.link("/sources/new")}, {name, ""}}
+	v.steps = []crumb{{"Add a source", v.link("/sources/new")}, {name, ""}}
 	f, err := v.form(sourceBlank(name, &s), nil, nil, foldedOfSources...)
 	f.Button, f.Cancel = "Add the source", v.link("/sources")
 	m.Form = f
@@ -154,7 +154,7 @@ func editSource(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
-	m := v.formPage("Change "+s.Name, f, "Save", v.crumbs("Sources", "/sources", s.Name, s.ID, "Change")...)
+	m := v.formPage("Change "+s.Name, f, "Save", v.below("/sources", s.Name, s.ID, "Change")...)
 	m.Verdict.say("Change "+s.Name+".", "", "New settings apply to the next request. Only what you change here is sent.")
 	return m, err
 }
@@ -185,7 +185,7 @@ func deleteSourceForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.")
-	m := v.formPage("Delete "+s.Name, f, "Delete the source", v.crumbs("Sources", "/sources", s.Name, s.ID, "Delete")...)
+	m := v.formPage("Delete "+s.Name, f, "Delete the source", v.below("/sources", s.Name, s.ID, "Delete")...)
 	m.Verdict.say("Delete the source "+s.Name+"?", "",
 		"Its address answers 404 from then on, so remove it at the provider first. Events that came in stay.")
 	return m, err

@@ -87,7 +87,7 @@ func statistics(v *visit) (m statsModel, err error) {
 		name = strings.TrimPrefix(name+" of "+tenant, " of ")
 	}
 	if name != "" {
-		m.Crumbs = []crumb{{"Statistics", v.link("/stats")}, {name, ""}}
+		v.steps = []crumb{{name, ""}}
 	}
 	for _, g := range groupings {
 		if v.groups(&s, g.by) {

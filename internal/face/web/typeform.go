@@ -33,7 +33,7 @@ var (
 
 func newType(v *visit) (formModel, error) {
 	f, err := v.form(&typeBlank, nil, nil)
-	m := v.formPage("Register an event type", f, "Register", crumb{"Event types", v.link("/event-types")}, crumb{"Register", ""})
+	m := v.formPage("Register an event type", f, "Register")
 	m.Verdict.say("Which events do you publish?", "",
 		"A registered type has a schema in versions, an example, and a list of the endpoints that get it.")
 	return m, err
@@ -59,7 +59,7 @@ func (v *visit) typeFormOf(b *blank, update bool, title string) (*client.EventTy
 		is = t.JSON()
 	}
 	f, err := v.form(b, is, nil)
-	m := v.formPage(title, f, title, v.crumbs("Event types", "/event-types", t.Name, t.ID, title)...)
+	m := v.formPage(title, f, title, v.below("/event-types", t.Name, t.ID, title)...)
 	m.Verdict.Pieces = []piece{{title + " " + t.Name + ".", ""}}
 	return t, m, err
 }
@@ -107,7 +107,7 @@ func deleteTypeForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.consentForm(deleteWord, "")
-	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.crumbs("Event types", "/event-types", t.Name, t.ID, "Delete")...)
+	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.below("/event-types", t.Name, t.ID, "Delete")...)
 	m.Verdict.say("Delete the event type "+t.Name+"?", "",
 		say.Many(len(t.Versions), "version ends", "versions end")+
 			" with it. Events of the type stay, and are published without a check from then on.")

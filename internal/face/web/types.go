@@ -101,6 +101,7 @@ type visit struct {
 	place   place
 	now     time.Time
 	title   string          // of the browser's tab, if a builder knows a better one than its row
+	steps   []crumb         // the way to the page below the navigation; empty: its title
 	refusal *client.Error   // why the API refused the form that is drawn again
 	said    string          // what the next page says, in a frame
 	meant   *client.Meaning // of the bare word of the page's search
@@ -123,6 +124,9 @@ type page struct {
 	still    bool                              // a form to fill in, which does not change by itself
 }
 
+// address is the path as links have it.
+func (p *page) address() string { return strings.TrimSuffix(p.path, "{$}") }
+
 // action is something that a form does. It returns a sentence about the result, for the next
 // page.
 type action struct {
@@ -131,15 +135,15 @@ type action struct {
 	do    func(*visit) (notice string, err error)
 }
 
-// entry is one of the navigation.
+// entry is one of the navigation, or one of its tabs.
 type entry struct {
-	Name string
-	Path string
-	Key  string // after g on the keyboard
-	Sign string // its picture in the bar of a phone
-	Deep bool   // the bar of a phone has no space for it: it is behind More there
-	Head string // the heading above it: of this entry and of those that follow
-	Here bool
+	Name    string
+	Path    string
+	Key     string  // after g on the keyboard
+	Sign    string  // its picture
+	Deep    bool    // the bar of a phone has no space for it: it is behind More there
+	Tabs    []entry // pages about the same; Path and Key are those of the first
+	Current string  // aria-current: page or true; empty: it does not lead here
 }
 
 // session is what the cookie says. The name and scopes are for the layout; the API reads the key.
@@ -187,6 +191,8 @@ type sheet struct {
 	Once    string // the idempotency key of the page's forms
 	Session *session
 	Nav     []entry
+	Section entry   // whose tabs the page shows
+	Crumbs  []crumb // the way to the page; none: the navigation leads to it
 	Notice  string
 	Search  string
 	Finds   string // the list that the search box looks in

@@ -309,19 +309,75 @@ func (v *visit) leads(path string) bool {
 	return v.web.home == "" || slices.ContainsFunc(portalPages, func(p string) bool { return strings.HasPrefix(p, "/"+first) })
 }
 
-// entries are those of the navigation that lead to pages which the session may see.
-func (v *visit) entries(here string) []entry {
-	var all []entry
-	head := "" // of entries that are left out: the next one gets it
-	for _, e := range v.web.nav {
-		head = cmp.Or(e.Head, head)
-		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
-		if i >= 0 && v.session.May(v.web.pages[i].scope) {
-			e.Here, e.Path, e.Head, head = e.Name == here, v.link(e.Path), head, ""
-			all = append(all, e)
+// entries are those of the navigation that lead to pages which the session may see. The one that
+// here names is lit, with its tab.
+func (v *visit) entries(here string) []entry { return v.visible(v.web.nav, here) }
+
+func (v *visit) visible(all []entry, here string) (seen []entry) {
+	for _, e := range all {
+		tabs := v.visible(e.Tabs, here)
+		lit := e.Name == here
+		if len(e.Tabs) > 0 {
+			if len(tabs) == 0 {
+				continue
+			}
+			if i := slices.IndexFunc(tabs, func(t entry) bool { return t.Current != "" }); i >= 0 {
+				lit = true
+			} else if lit {
+				tabs[0].Current = v.current(tabs[0].Path)
+			}
+			e.Path, e.Key = tabs[0].Path, tabs[0].Key
+		} else {
+			i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.address() == e.Path })
+			if i < 0 || !v.session.May(v.web.pages[i].scope) {
+				continue
+			}
+			e.Path = v.link(e.Path)
 		}
+		if e.Tabs = tabs; lit {
+			e.Current = v.current(e.Path)
+		}
+		seen = append(seen, e)
 	}
-	return all
+	return seen
+}
+
+// current is the aria-current of a link to this page, or to one above it.
+func (v *visit) current(path string) string {
+	if v.page != nil && v.link(v.page.address()) == path {
+		return "page"
+	}
+	return "true"
+}
+
+// lit is the entry that is lit, and its tab, if it has tabs.
+func lit(all []entry) (e, tab entry) {
+	is := func(e entry) bool { return e.Current != "" }
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		e = all[i]
+	}
+	if i := slices.IndexFunc(e.Tabs, is); i >= 0 {
+		tab = e.Tabs[i]
+	}
+	return e, tab
+}
+
+// way are the steps to the page: the entry and the tab that lead to it, and the steps of its own,
+// by default its title. A page that an entry or a tab leads to has only steps of its own.
+func (v *visit) way(all []entry) []crumb {
+	e, tab := lit(all)
+	steps := v.steps
+	if len(steps) == 0 {
+		if e.Current == "page" || tab.Current == "page" {
+			return nil
+		}
+		steps = []crumb{{cmp.Or(v.title, v.page.title), ""}}
+	}
+	above := []crumb{{e.Name, e.Path}}
+	if tab.Name == v.page.nav && tab.Name != e.Name {
+		above = append(above, crumb{tab.Name, tab.Path})
+	}
+	return append(above, steps...)
 }
 
 // bare is the sheet of a page without navigation.

@@ -9,7 +9,6 @@ import (
 
 // whyModel says why deliveries to an endpoint fail.
 type whyModel struct {
-	Crumbs  []crumb
 	Verdict verdict
 	Causes  []causeRow
 	Groups  []groupRow
@@ -42,7 +41,8 @@ func whyPage(v *visit) (whyModel, error) {
 	if err != nil {
 		return whyModel{}, err
 	}
-	m := whyModel{Crumbs: v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Why")}
+	var m whyModel
+	v.steps = v.below("/endpoints", endpointName(e), e.ID, "Why")
 	v.title = "Why " + endpointName(e)
 	m.Verdict.say(c.Sentence, "", "")
 	if c.Failures > 0 {

@@ -22,7 +22,6 @@ import (
 // wizardModel is the preview of a replay: which deliveries are delivered again, which are left out,
 // and the form that starts it. Each endpoint has a replay of its own; they are started together.
 type wizardModel struct {
-	Crumbs  []crumb
 	Search  search
 	IDs     []string // deliveries that were picked by hand; empty: the search selects
 	Again   bool
@@ -65,7 +64,7 @@ func wizard(v *visit) (wizardModel, error) {
 		return wizardModel{}, err
 	}
 	query := v.URL.Query()
-	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "", Crumbs: v.trail(v.history(), crumb{"Replay", ""}),
+	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "",
 		Preview: v.link("/replays/new"), Rate: strconv.Itoa(usualRate), Stop: strconv.Itoa(usualStop), Canary: true}
 	if v.again() {
 		var f form

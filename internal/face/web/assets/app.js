@@ -153,7 +153,7 @@
     if (e.target.closest("button, a, summary, input") && (e.key === " " || e.key === "Enter")) return;
     if (Date.now() - prefix < 1500) {
       prefix = 0;
-      const to = $(`nav a[data-go="${CSS.escape(e.key)}"]`);
+      const to = $(`a[data-go="${CSS.escape(e.key)}"]`);
       if (to) { to.click(); return e.preventDefault(); }
     }
     if (e.key === "g") { prefix = Date.now(); return; }

@@ -101,7 +101,7 @@
       const asked = text.trim(), lower = asked.toLowerCase(), found = [];
       const search = base + "/deliveries?q=" + encodeURIComponent(asked);
       if (/^[a-z]{1,5}_[\w-]+$/.test(asked)) found.push({ label: asked, says: "open by its id", pick: go(search) });
-      for (const a of all("nav a[data-go]")) if (a.textContent.trim().toLowerCase().includes(lower)) found.push({ label: a.textContent.trim(), says: "g " + a.dataset.go, pick: go(a.href) });
+      for (const a of all("a[data-go]")) if (a.textContent.trim().toLowerCase().includes(lower)) found.push({ label: a.textContent.trim(), says: "g " + a.dataset.go, pick: go(a.href) });
       for (const r of recents()) if (r.name.toLowerCase().includes(lower) || r.to.includes(lower)) found.push({ label: r.name, says: "lately", pick: go(r.to) });
       if (asked) found.push({ label: "Search deliveries for " + asked, pick: go(search) });
       return found;
