@@ -15,11 +15,7 @@ type NewChannel = wire.NewChannel
 type Channel = wire.Channel
 
 // ChannelFilter selects channels; the zero value selects all.
-type ChannelFilter struct {
-	Tenant string
-	Limit  int
-	Cursor string
-}
+type ChannelFilter = ListFilter
 
 // CreateChannel creates a channel.
 func (c *Client) CreateChannel(ctx context.Context, ch NewChannel) (*Channel, error) {
@@ -33,7 +29,7 @@ func (c *Client) Channel(ctx context.Context, id string) (*Channel, error) {
 
 // Channels lists channels.
 func (c *Client) Channels(ctx context.Context, f ChannelFilter) (*Page[Channel], error) {
-	return get[Page[Channel]](ctx, c, "/v1/channels", window(f.Limit, f.Cursor, "tenant", f.Tenant))
+	return get[Page[Channel]](ctx, c, "/v1/channels", f.query())
 }
 
 // UpdateChannel changes the fields given, by JSON merge patch: a nil value removes one. The reason

@@ -186,6 +186,18 @@ func window(limit int, cursor string, more ...string) url.Values {
 	return q
 }
 
+// ListFilter selects things that have names; the zero value selects all.
+type ListFilter struct {
+	Tenant string
+	Search string // a part of the name, description or URL, or the beginning of the id
+	Limit  int
+	Cursor string
+}
+
+func (f ListFilter) query() url.Values {
+	return window(f.Limit, f.Cursor, "tenant", f.Tenant, "search", f.Search)
+}
+
 // query is made of names, each followed by its value. A name whose value is empty is left out.
 func query(pairs ...string) url.Values {
 	q := url.Values{}

@@ -39,6 +39,7 @@ type SecretInfo = wire.Secret
 // EndpointFilter selects endpoints; the zero value selects all.
 type EndpointFilter struct {
 	Tenant string
+	Search string   // as in ListFilter
 	Label  string   // NAME=VALUE, or NAME for any value
 	IDs    []string // only these; empty: any
 	Limit  int
@@ -57,7 +58,7 @@ func (c *Client) Endpoint(ctx context.Context, id string) (*Endpoint, error) {
 
 // Endpoints lists endpoints.
 func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoint], error) {
-	q := window(f.Limit, f.Cursor, "tenant", f.Tenant, "label", f.Label)
+	q := window(f.Limit, f.Cursor, "tenant", f.Tenant, "label", f.Label, "search", f.Search)
 	for _, id := range f.IDs {
 		q.Add("id", id)
 	}

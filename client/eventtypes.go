@@ -28,8 +28,8 @@ type TypeComparison = wire.TypeComparison
 type TypeDifference = wire.TypeDifference
 
 // EventTypes lists event types, without the schemas of their versions.
-func (c *Client) EventTypes(ctx context.Context, limit int, cursor string) (*Page[EventType], error) {
-	return get[Page[EventType]](ctx, c, "/v1/event-types", window(limit, cursor))
+func (c *Client) EventTypes(ctx context.Context, f ListFilter) (*Page[EventType], error) {
+	return get[Page[EventType]](ctx, c, "/v1/event-types", f.query())
 }
 
 // EventType returns an event type by its id, or by its name.

@@ -19,8 +19,8 @@ func (c *Client) CreateKey(ctx context.Context, k NewKey) (*Key, error) {
 }
 
 // Keys lists keys.
-func (c *Client) Keys(ctx context.Context, limit int, cursor string) (*Page[Key], error) {
-	return get[Page[Key]](ctx, c, "/v1/keys", window(limit, cursor))
+func (c *Client) Keys(ctx context.Context, f ListFilter) (*Page[Key], error) {
+	return get[Page[Key]](ctx, c, "/v1/keys", f.query())
 }
 
 // MasterKey is the result of a rotation of the master key.

@@ -70,13 +70,14 @@ type AuditEntry = wire.Audit
 // AuditFilter selects entries; the zero value selects all.
 type AuditFilter struct {
 	Endpoint, Delivery, Tenant string
+	Search                     string // a part of the name of a thing, the actor, the action or the reason
 	Limit                      int
 	Cursor                     string
 }
 
 // Audit lists audit entries, the newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], error) {
-	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "delivery", f.Delivery, "tenant", f.Tenant)
+	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "delivery", f.Delivery, "tenant", f.Tenant, "search", f.Search)
 	return get[Page[AuditEntry]](ctx, c, "/v1/audit", q)
 }
 

@@ -14,8 +14,8 @@ import (
 type Policy = wire.Policy
 
 // Policies lists presets and own policies.
-func (c *Client) Policies(ctx context.Context, limit int, cursor string) (*Page[Policy], error) {
-	return get[Page[Policy]](ctx, c, "/v1/policies", window(limit, cursor))
+func (c *Client) Policies(ctx context.Context, f ListFilter) (*Page[Policy], error) {
+	return get[Page[Policy]](ctx, c, "/v1/policies", f.query())
 }
 
 // Policy returns a policy by its id.

@@ -22,11 +22,7 @@ type QueueCounts = wire.QueueCounts
 type Consumer = wire.Consumer
 
 // QueueFilter selects queues; the zero value selects all.
-type QueueFilter struct {
-	Tenant string
-	Limit  int
-	Cursor string
-}
+type QueueFilter = ListFilter
 
 // CreateQueue creates a queue.
 func (c *Client) CreateQueue(ctx context.Context, q NewQueue) (*Queue, error) {
@@ -40,7 +36,7 @@ func (c *Client) Queue(ctx context.Context, name string) (*Queue, error) {
 
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f QueueFilter) (*Page[Queue], error) {
-	return get[Page[Queue]](ctx, c, "/v1/queues", window(f.Limit, f.Cursor, "tenant", f.Tenant))
+	return get[Page[Queue]](ctx, c, "/v1/queues", f.query())
 }
 
 // UpdateQueue changes the fields given, by JSON merge patch: a nil value removes one.

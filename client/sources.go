@@ -43,11 +43,7 @@ type Refusals = wire.Refusals
 type Released = wire.Released
 
 // SourceFilter selects sources; the zero value selects all.
-type SourceFilter struct {
-	Tenant string
-	Limit  int
-	Cursor string
-}
+type SourceFilter = ListFilter
 
 // CreateSource creates a source.
 func (c *Client) CreateSource(ctx context.Context, s NewSource) (*Source, error) {
@@ -61,7 +57,7 @@ func (c *Client) Source(ctx context.Context, id string) (*Source, error) {
 
 // Sources lists sources.
 func (c *Client) Sources(ctx context.Context, f SourceFilter) (*Page[Source], error) {
-	return get[Page[Source]](ctx, c, "/v1/sources", window(f.Limit, f.Cursor, "tenant", f.Tenant))
+	return get[Page[Source]](ctx, c, "/v1/sources", f.query())
 }
 
 // UpdateSource changes the fields given, by JSON merge patch: a nil value removes one. Secrets stay

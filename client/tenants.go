@@ -16,8 +16,8 @@ type (
 
 // Tenants lists the tenants that have anything. It needs a key with the scope admin that is bound
 // to no tenant.
-func (c *Client) Tenants(ctx context.Context, limit int, cursor string) (*Page[Tenant], error) {
-	return get[Page[Tenant]](ctx, c, "/v1/tenants", window(limit, cursor))
+func (c *Client) Tenants(ctx context.Context, f ListFilter) (*Page[Tenant], error) {
+	return get[Page[Tenant]](ctx, c, "/v1/tenants", f.query())
 }
 
 func tenantPath(tenant string) string { return "/v1/tenants/" + url.PathEscape(tenant) }

@@ -13,6 +13,7 @@ type Delivery struct {
 	ID            string             `json:"id"`
 	EventID       string             `json:"event_id"`
 	EndpointID    string             `json:"endpoint_id"`
+	EndpointName  string             `json:"endpoint_name" nullable:"true" doc:"name of the endpoint, queue or channel: its description, else its URL without scheme and query; null: it is deleted"`
 	Tenant        string             `json:"tenant"`
 	Type          string             `json:"type"`
 	Key           string             `json:"key" nullable:"true"`

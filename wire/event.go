@@ -51,6 +51,7 @@ type Event struct {
 	ContentType   string            `json:"content_type"`
 	Metadata      map[string]string `json:"metadata"`
 	Source        string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
+	SourceName    string            `json:"source_name" nullable:"true" doc:"null: it was published, the source is deleted, or the caller may not see sources"`
 	OccurredAt    time.Time         `json:"occurred_at"`
 	AcceptedAt    time.Time         `json:"accepted_at"`
 	RetainedUntil *time.Time        `json:"retained_until,omitempty" doc:"only for a single event: until then retention deletes none of its deliveries; absent: never"`

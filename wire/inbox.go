@@ -22,6 +22,7 @@ const (
 type InboxRequest struct {
 	ID          string        `json:"id" doc:"id of the event; req_… if it did not become one"`
 	SourceID    string        `json:"source_id"`
+	SourceName  string        `json:"source_name" nullable:"true" doc:"null: the source is deleted"`
 	Tenant      string        `json:"tenant"`
 	Outcome     IntakeOutcome `json:"outcome" enum:"accepted,unverified,conflict,refused"`
 	Reason      string        `json:"reason" doc:"one sentence"`

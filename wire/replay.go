@@ -35,25 +35,26 @@ func (r NewReplay) MarshalJSON() ([]byte, error) { return Request(r) }
 // Replay is a job that delivers again.
 type Replay struct {
 	Raw
-	ID         string               `json:"id"`
-	EndpointID string               `json:"endpoint_id"`
-	Tenant     string               `json:"tenant"`
-	Status     grapnel.ReplayStatus `json:"status" enum:"running,paused,completed,cancelled,stopped" doc:"stopped: too many failures in a row, or the canary failed"`
-	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or is stuck"`
-	Selection  Selection            `json:"selection"`
-	Rate       float64              `json:"rate" doc:"most deliveries created per second"`
-	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"stops after this number of failures in a row; null: never"`
-	Canary     bool                 `json:"canary"`
-	Total      int                  `json:"total" doc:"deliveries to create, as counted at the start; those created, if they are more"`
-	Made       int                  `json:"made" doc:"created so far"`
-	Done       int                  `json:"done" doc:"of the created ones: finished"`
-	Delivered  int                  `json:"delivered"`
-	Failed     int                  `json:"failed" doc:"finished, and not delivered"`
-	StartedAt  time.Time            `json:"started_at"`
-	StartedBy  string               `json:"started_by" doc:"the id of an API key"`
-	UpdatedAt  time.Time            `json:"updated_at"`
-	FinishedAt *time.Time           `json:"finished_at" nullable:"true"`
-	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its measured speed; null: nothing is measured yet, or its end does not depend on its speed"`
+	ID           string               `json:"id"`
+	EndpointID   string               `json:"endpoint_id"`
+	EndpointName string               `json:"endpoint_name" nullable:"true" doc:"name of the endpoint, queue or channel: its description, else its URL without scheme and query; null: it is deleted"`
+	Tenant       string               `json:"tenant"`
+	Status       grapnel.ReplayStatus `json:"status" enum:"running,paused,completed,cancelled,stopped" doc:"stopped: too many failures in a row, or the canary failed"`
+	Reason       string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or is stuck"`
+	Selection    Selection            `json:"selection"`
+	Rate         float64              `json:"rate" doc:"most deliveries created per second"`
+	StopAfter    int                  `json:"stop_after" nullable:"true" doc:"stops after this number of failures in a row; null: never"`
+	Canary       bool                 `json:"canary"`
+	Total        int                  `json:"total" doc:"deliveries to create, as counted at the start; those created, if they are more"`
+	Made         int                  `json:"made" doc:"created so far"`
+	Done         int                  `json:"done" doc:"of the created ones: finished"`
+	Delivered    int                  `json:"delivered"`
+	Failed       int                  `json:"failed" doc:"finished, and not delivered"`
+	StartedAt    time.Time            `json:"started_at"`
+	StartedBy    string               `json:"started_by" doc:"the id of an API key"`
+	UpdatedAt    time.Time            `json:"updated_at"`
+	FinishedAt   *time.Time           `json:"finished_at" nullable:"true"`
+	ETA          *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its measured speed; null: nothing is measured yet, or its end does not depend on its speed"`
 }
 
 // MarshalJSON writes the replay as the API does.

@@ -71,8 +71,9 @@ type Latency struct {
 
 // Group has the figures of an event type, an endpoint, a tenant, an hour or a day.
 type Group struct {
-	Name  string `json:"name" doc:"the type, endpoint or tenant, or the start of the hour or day; empty: all others"`
-	Other bool   `json:"other" doc:"all others, added up: groups beyond the limit, and event types beyond the first 200 of a tenant in an hour"`
+	Name         string `json:"name" doc:"the type, endpoint or tenant, or the start of the hour or day; empty: all others"`
+	EndpointName string `json:"endpoint_name" nullable:"true" doc:"with by=endpoint: name of the endpoint, queue or channel; null: it is deleted"`
+	Other        bool   `json:"other" doc:"all others, added up: groups beyond the limit, and event types beyond the first 200 of a tenant in an hour"`
 	Figures
 }
 

@@ -246,7 +246,9 @@ func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, e
 		if p, ok := policy.Preset(name); ok {
 			return &p, nil
 		}
-		found, err := findPaged(func(cursor string) (*client.Page[client.Policy], error) { return r.Policies(ctx, 500, cursor) },
+		found, err := findPaged(func(cursor string) (*client.Page[client.Policy], error) {
+			return r.Policies(ctx, client.ListFilter{Limit: 500, Cursor: cursor})
+		},
 			func(p *client.Policy) bool { return p.Name == name && p.Tenant == q.Tenant })
 		if err == nil && found == nil {
 			err = fmt.Errorf("the policy %s of the queue is not found", name)

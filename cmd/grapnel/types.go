@@ -116,7 +116,7 @@ func typesOf(tenant string) url.Values {
 // unshared refuses a name that several tenants have: the server finds none of them by it.
 func unshared(ctx context.Context, r reader, name string, of url.Values) error {
 	for cursor := ""; len(of) == 0; {
-		page, err := r.EventTypes(ctx, 500, cursor)
+		page, err := r.EventTypes(ctx, client.ListFilter{Limit: 500, Cursor: cursor})
 		if err != nil {
 			return err
 		}

@@ -99,7 +99,7 @@ func TestTheCopiedRequestIsTheOneThatWasSent(t *testing.T) {
 		"transform":   {Transform: `{was: (.data // .data_base64), "it's": "\u0000"}`},
 		"svix":        {Signing: grapnel.SigningSvix},
 	}
-	presets, err := c.Policies(t.Context(), 100, "")
+	presets, err := c.Policies(t.Context(), client.ListFilter{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

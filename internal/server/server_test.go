@@ -90,7 +90,7 @@ func (r running) client(t *testing.T, key string) *client.Client {
 // opens says whether a server accepts a key.
 func opens(t *testing.T, r running, key string) bool {
 	t.Helper()
-	_, err := r.client(t, key).Keys(t.Context(), 0, "")
+	_, err := r.client(t, key).Keys(t.Context(), client.ListFilter{})
 	var refused *client.Error
 	if err != nil && !(errors.As(err, &refused) && refused.Status == http.StatusUnauthorized) {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/chain"
+	"github.com/grapnelhq/grapnel/internal/base/search"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -24,7 +25,9 @@ func auditRoutes() []route {
 		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listAudit,
 			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
 			about: "A change and its entry are committed together.",
-			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),
+			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam,
+				param{name: "search", form: "text", doc: "only entries whose name, actor, verb or reason contains this, or whose endpoint_id begins with it; letters may be " +
+					"small or capital. A page looks at a limited number of entries: it may be short while next says that more can be searched"}),
 			gives: map[int]any{200: list[wire.Audit]{}}},
 		{method: "GET", path: "/v1/audit/export", scope: grapnel.ScopeAdmin, handle: exportAudit,
 			name: "export-audit", tag: "Audit", summary: "Export the audit as a chain of hashes, the oldest first",
@@ -38,10 +41,47 @@ func auditRoutes() []route {
 }
 
 func listAudit(a *api, c *call) (answer, error) {
+	if word := search.NewWord(c.query.text("search")); word != "" {
+		return a.auditWith(c, word)
+	}
+	names := a.names(c)
+	view := func(e *grapnel.AuditEntry) wire.Audit { return names.add(c.viewAudit(e)) }
 	return pages(c, func(before string, most int) ([]grapnel.AuditEntry, error) {
 		q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: number(before), Limit: most}
 		return a.audit(c, q, c.query.text("delivery"))
-	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(c.viewAudit))
+	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(view))
+}
+
+// auditWith answers with the entries that have a word.
+func (a *api) auditWith(c *call, word search.Word) (answer, error) {
+	q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: c.number(), Limit: a.Bounds.AuditPage}
+	limit, names := c.query.limit(), a.names(c)
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	out := list[wire.Audit]{Data: []wire.Audit{}}
+	for read := 0; read < a.Bounds.AuditScan; read += q.Limit {
+		found, err := a.audit(c, q, c.query.text("delivery"))
+		if err != nil {
+			return answer{}, err
+		}
+		out.Next = nil
+		for i := range found {
+			if len(out.Data) == limit {
+				out.Next = c.cursor(strconv.FormatInt(q.Before, 10))
+				return jsonAnswer(http.StatusOK, out), nil
+			}
+			q.Before = found[i].Seq
+			if v := names.add(c.viewAudit(&found[i])); word.In(v.EndpointID, v.Name, v.ActorName, v.Actor, string(v.Verb), v.Reason) {
+				out.Data = append(out.Data, v)
+			}
+		}
+		if len(found) < q.Limit {
+			break
+		}
+		out.Next = c.cursor(strconv.FormatInt(q.Before, 10))
+	}
+	return jsonAnswer(http.StatusOK, out), nil
 }
 
 // exportAudit writes the entries that are stored now. Two exports of the same entries are equal

@@ -47,6 +47,9 @@ type Bounds struct {
 	EventsRead int   `bound:"50"`               // events read by one query of the store
 	InboxScan  int   `bound:"2000"`             // events looked at for one page of the inbox, to find those of a source
 
+	AuditPage int `bound:"500" tiny:"2"`  // audit entries that a search reads at once
+	AuditScan int `bound:"5000" tiny:"4"` // entries that it looks at for one page
+
 	LaneEndpoints    int `bound:"100" tiny:"1"`    // endpoints looked at for one page of the stuck keys of all of them
 	SignedBody       int `bound:"16KiB" tiny:"64"` // bytes of a signed body that the check of its signature shows
 	PreviewEndpoints int `bound:"200" tiny:"200"`  // endpoints of a tenant whose filters a preview runs

@@ -24,7 +24,7 @@ func channelRoutes() []route {
 			body: jsonBody, takes: wire.NewChannel{}, gives: map[int]any{201: wire.Channel{}}},
 		{method: "GET", path: "/v1/channels", scope: grapnel.ScopeRead, handle: listChannels,
 			name: "list-channels", tag: "Channels", summary: "List channels",
-			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Channel]{}}},
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[wire.Channel]{}}},
 		{method: "GET", path: "/v1/channels/{id}", scope: grapnel.ScopeRead, handle: getting((*api).channel, showChannel),
 			name: "get-channel", tag: "Channels", summary: "Get a channel", gives: map[int]any{200: wire.Channel{}}},
 		{method: "PATCH", path: "/v1/channels/{id}", scope: grapnel.ScopeManage,

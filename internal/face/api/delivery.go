@@ -284,9 +284,12 @@ func (l *look) numbered(seq int64) (*string, error) {
 }
 
 func viewDelivery(s situation, replayOf *string) wire.Delivery {
-	d := s.delivery
+	d, name := s.delivery, ""
+	if s.endpoint != nil {
+		name = title(s.endpoint)
+	}
 	return wire.Delivery{
-		ID: s.ids.Of(d), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: d.Key,
+		ID: s.ids.Of(d), EventID: d.EventID, EndpointID: d.EndpointID, EndpointName: name, Tenant: d.Tenant, Type: d.Type, Key: d.Key,
 		Sequence: d.Position, Status: s.status(), ReasonCode: d.ReasonCode, Reason: s.reason(), AttemptsMade: d.AttemptsMade,
 		NextAttemptAt: timeOf(s.next()), CreatedAt: d.CreatedAt, FinishedAt: timeOf(d.FinishedAt), ReplayOf: replayOf, Last: viewLast(&d.Last),
 	}

@@ -28,7 +28,7 @@ func endpointRoutes() []route {
 			body:  jsonBody, takes: wire.NewEndpoint{}, gives: map[int]any{201: wire.Endpoint{}}},
 		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
-			query: pageOf(tenantParam, idsParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
+			query: pageOf(tenantParam, idsParam, searchParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
 			gives: map[int]any{200: list[wire.Endpoint]{}}},
 		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead,
 			handle: getting((*api).pushed, (*api).showEndpoint),

@@ -56,9 +56,9 @@ func eventRoutes() []route {
 	}
 }
 
-func viewEvent(c *call, ev *grapnel.Event) wire.Event {
+func (a *api) viewEvent(c *call, ev *grapnel.Event) wire.Event {
 	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
-		Metadata: ev.Metadata, Source: ev.Source,
+		Metadata: ev.Metadata, Source: ev.Source, SourceName: a.sourceName(c, ev.Source),
 		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt, Damaged: ev.Damaged, ErasedAt: timeOf(ev.ErasedAt), Erased: ev.Erased}
 	if ev.Damaged || v.ErasedAt != nil || v.Erased {
 		return v
@@ -106,7 +106,7 @@ func listEvents(a *api, c *call) (answer, error) {
 			out.Next = c.cursor(strconv.FormatInt(found[len(found)-1].Seq, 10))
 		}
 		for i := range found {
-			out.Data = append(out.Data, viewEvent(c, &found[i]))
+			out.Data = append(out.Data, a.viewEvent(c, &found[i]))
 			size += len(found[i].Data)
 			q.Before = found[i].Seq
 		}
@@ -127,7 +127,7 @@ func getEvent(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	v := viewEvent(c, ev)
+	v := a.viewEvent(c, ev)
 	keep := a.Keep()
 	if kept := keep.Of(ev.Tenant, ev.Type); kept > 0 {
 		v.RetainedUntil = timeOf(ev.AcceptedAt.Add(kept))

@@ -22,7 +22,7 @@ func eventTypeRoutes() []route {
 			body:  jsonBody, takes: wire.NewEventType{}, gives: map[int]any{201: wire.EventType{}}},
 		{method: "GET", path: "/v1/event-types", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEventTypes,
 			name: "list-event-types", tag: eventTypeTag, summary: "List event types, without their schemas",
-			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.EventType]{}}},
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[wire.EventType]{}}},
 		{method: "GET", path: "/v1/event-types/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getEventType,
 			name: "get-event-type", tag: eventTypeTag, summary: "Get an event type with all versions, by id or name",
 			about: "A name that several tenants have is not found, unless tenant says which of them is meant.",
@@ -105,7 +105,7 @@ func setEventType(t *grapnel.EventType, in wire.NewEventType, f *strict.Faults) 
 
 // listEventTypes lists event types by id.
 func listEventTypes(a *api, c *call) (answer, error) {
-	of := func(t *grapnel.EventType) (id, tenant string) { return t.ID, t.Tenant }
+	of := func(t *grapnel.EventType) entry { return entry{t.ID, t.Tenant, t.Name, t.Description} }
 	return listed(c, a.Engine.EventTypes(c.scope), of, each(func(t *grapnel.EventType) wire.EventType { return viewEventType(t, false) }))
 }
 

@@ -121,6 +121,9 @@ func (a *api) grouped(c *call) (answer, error) {
 		if q.By == store.ByTime {
 			g.Name, g.Other = list[i].At.UTC().Format(time.RFC3339), false
 		}
+		if q.By == store.ByEndpoint {
+			g.EndpointName = a.endpointName(c, g.Name)
+		}
 		v.Groups = append(v.Groups, g)
 	}
 	return jsonAnswer(http.StatusOK, v), nil

@@ -75,6 +75,12 @@ func inboxAside(s *grapnel.Aside) wire.InboxRequest {
 	return v
 }
 
+// ofSource adds the name of the source.
+func (a *api) ofSource(c *call, v wire.InboxRequest) wire.InboxRequest {
+	v.SourceName = a.sourceName(c, v.SourceID)
+	return v
+}
+
 // withIntake adds how a request came in.
 func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte, erased bool) wire.Intake {
 	full := wire.Intake{InboxRequest: v, Erased: erased}
@@ -134,7 +140,7 @@ func getInbox(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return jsonAnswer(http.StatusOK, withIntake(c, inboxAside(&s), &s.Intake, s.Body, s.Erased)), nil
+		return jsonAnswer(http.StatusOK, withIntake(c, a.ofSource(c, inboxAside(&s)), &s.Intake, s.Body, s.Erased)), nil
 	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, tenant, id)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound || err == nil && ev.Source == "" {
@@ -143,7 +149,7 @@ func getInbox(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, withIntake(c, inboxEvent(ev), ev.Intake, ev.Data, ev.Erased)), nil
+	return jsonAnswer(http.StatusOK, withIntake(c, a.ofSource(c, inboxEvent(ev)), ev.Intake, ev.Data, ev.Erased)), nil
 }
 
 // inboxQuery is the query for both halves of the inbox, and the position of each.
@@ -185,14 +191,14 @@ func listInbox(a *api, c *call) (answer, error) {
 	e, s := 0, 0
 	for len(out.Data) < limit && (e < len(events) || s < len(asides)) {
 		if s == len(asides) || e < len(events) && !events[e].AcceptedAt.Before(asides[s].At) {
-			out.Data = append(out.Data, inboxEvent(&events[e]))
+			out.Data = append(out.Data, a.ofSource(c, inboxEvent(&events[e])))
 			e++
 			continue
 		}
 		if e == len(events) && scanned != nil && asides[s].At.Before(scanned.AcceptedAt) {
 			break // there may be events before it that were not looked at
 		}
-		out.Data = append(out.Data, inboxAside(&asides[s]))
+		out.Data = append(out.Data, a.ofSource(c, inboxAside(&asides[s])))
 		s++
 	}
 	if e < len(events) || s < len(asides) || scanned != nil {

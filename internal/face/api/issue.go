@@ -164,16 +164,9 @@ func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
 	if !c.mayReadPayloads() {
 		v.Answer = ""
 	}
-	v.Sentence = words.Issue(&v, a.nameOf(c, i.Endpoint))
+	v.EndpointName = a.endpointName(c, i.Endpoint)
+	v.Sentence = words.Issue(&v, cmp.Or(v.EndpointName, i.Endpoint))
 	return v
-}
-
-// nameOf is how sentences name an endpoint.
-func (a *api) nameOf(c *call, endpoint string) string {
-	if ep, ok := a.Engine.Endpoint(c.scope, endpoint); ok {
-		return cmp.Or(ep.Description, withoutQuery(ep.URL))
-	}
-	return endpoint
 }
 
 // issue is the one that the path names. The list finds it without its tenant: it goes on behind the

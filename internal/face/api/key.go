@@ -20,7 +20,7 @@ func keyRoutes() []route {
 			body:  jsonBody, takes: wire.NewKey{}, gives: map[int]any{201: wire.Key{}}},
 		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
 			name: "list-keys", tag: "Keys", summary: "List API keys",
-			query: pageOf(), gives: map[int]any{200: list[wire.Key]{}}},
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[wire.Key]{}}},
 		{method: "GET", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: getKey,
 			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: wire.Key{}}},
 		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: patchKey,
@@ -110,7 +110,7 @@ func (a *api) readUses(c *call) {
 
 func listKeys(a *api, c *call) (answer, error) {
 	a.readUses(c)
-	of := func(k *grapnel.Key) (id, tenant string) { return k.ID, k.Tenant }
+	of := func(k *grapnel.Key) entry { return entry{id: k.ID, tenant: k.Tenant, name: k.Name} }
 	return listed(c, a.Engine.Keys(c.scope), of, each(a.viewUsed))
 }
 

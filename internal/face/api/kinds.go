@@ -142,11 +142,14 @@ func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) 
 
 // listOf lists endpoints of one kind in scope, by id, which is by age.
 func listOf[V any](a *api, c *call, is func(*grapnel.Endpoint) bool, view func([]grapnel.Endpoint) ([]V, error)) (answer, error) {
-	return listed(c, a.Engine.Endpoints(c.scope), func(ep *grapnel.Endpoint) (id, tenant string) {
-		if !is(ep) {
-			return "", ""
+	return listed(c, a.Engine.Endpoints(c.scope), func(ep *grapnel.Endpoint) entry {
+		switch {
+		case !is(ep):
+			return entry{}
+		case ep.Queue != nil:
+			return entry{ep.ID, ep.Tenant, ep.Queue.Name, ep.Description}
 		}
-		return ep.ID, ep.Tenant
+		return entry{ep.ID, ep.Tenant, ep.Description, c.address(ep.URL)}
 	}, view)
 }
 

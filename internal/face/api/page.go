@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/grapnelhq/grapnel/internal/base/search"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 )
 
@@ -38,21 +39,29 @@ func pages[T, V any](c *call, read func(after string, most int) ([]T, error), po
 	return result(out, err)
 }
 
+// entry is what a list in memory needs of a thing. search= looks into name and about, which hold
+// nothing that the caller may not see: it finds out what they hold, letter by letter.
+type entry struct{ id, tenant, name, about string }
+
 // listed answers with a page of a list that is in memory, sorted by id; of one tenant if the query
-// names one. An entry whose id is empty is left out.
-func listed[T, V any](c *call, all []T, of func(*T) (id, tenant string), view func([]T) ([]V, error)) (answer, error) {
-	only := c.query.text("tenant")
+// names one, and of the things that search= finds. An entry whose id is empty is left out.
+func listed[T, V any](c *call, all []T, of func(*T) entry, view func([]T) ([]V, error)) (answer, error) {
+	only, word := c.query.text("tenant"), search.NewWord(c.query.text("search"))
 	return pages(c, func(after string, most int) (found []T, _ error) {
 		for i := range all {
-			if id, tenant := of(&all[i]); id > after && (only == "" || tenant == only) {
+			if e := of(&all[i]); e.id > after && (only == "" || e.tenant == only) && word.In(e.id, e.name, e.about) {
 				if found = append(found, all[i]); len(found) == most {
 					break
 				}
 			}
 		}
 		return found, nil
-	}, func(t *T) string { id, _ := of(t); return id }, view)
+	}, func(t *T) string { return of(t).id }, view)
 }
+
+// searchParam finds things by a word; see listed.
+var searchParam = param{name: "search", form: "text", doc: "only things whose name, description or URL contains this, or whose id begins with it; " +
+	"letters may be small or capital"}
 
 // each shows the entries of a page one by one.
 func each[T, V any](view func(*T) V) func([]T) ([]V, error) {

@@ -24,7 +24,7 @@ func policyRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listPolicies,
 			name: "list-policies", tag: "Policies", summary: "List policies, presets first",
-			query: pageOf(tenantParam), gives: map[int]any{200: list[policyView]{}}},
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[policyView]{}}},
 		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getPolicy,
 			name: "get-policy", tag: "Policies", summary: "Get a policy by id, or a preset by name",
 			gives: map[int]any{200: policyView{}}},
@@ -92,11 +92,11 @@ func presets() []grapnel.NamedPolicy {
 func listPolicies(a *api, c *call) (answer, error) {
 	all, only := presets(), c.query.text("tenant")
 	slices.SortFunc(all, func(a, b grapnel.NamedPolicy) int { return strings.Compare(a.Name, b.Name) })
-	return listed(c, append(all, a.Engine.Policies(c.scope)...), func(p *grapnel.NamedPolicy) (id, tenant string) {
+	return listed(c, append(all, a.Engine.Policies(c.scope)...), func(p *grapnel.NamedPolicy) entry {
 		if p.ID == "" {
-			return "_" + p.Name, only // an underscore comes before any id
+			return entry{id: "_" + p.Name, tenant: only, name: p.Name} // an underscore comes before any id
 		}
-		return p.ID, p.Tenant
+		return entry{id: p.ID, tenant: p.Tenant, name: p.Name}
 	}, each(a.viewPolicy))
 }
 

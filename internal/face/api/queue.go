@@ -29,7 +29,7 @@ func queueRoutes() []route {
 			body: jsonBody, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, whole: true, handle: listQueues,
 			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",
-			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Queue]{}}},
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[wire.Queue]{}}},
 		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: getting((*api).queue, showQueue),
 			name: "get-queue", tag: "Queues", summary: "Get a queue by its name or id, with its counts and consumers",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.Queue{}}},

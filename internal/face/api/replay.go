@@ -24,7 +24,7 @@ func replayRoutes() []route {
 		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
 			handle: ordered(func(a *api, c *call, by grapnel.By) (answer, error) {
 				p, err := order(a.Replays, c.Context(), c.scope, c.PathValue("id"), by)
-				return shown(p, err, viewReplay)
+				return shown(p, err, a.replayView(c))
 			}),
 			name: verb + "-replay", tag: replayTag, summary: summary, about: about,
 			body: optionalBody, takes: newReason{}, gives: map[int]any{200: wire.Replay{}}}
@@ -88,6 +88,15 @@ func viewReplay(p *replay.Progress) wire.Replay {
 	return v
 }
 
+// replayView shows replays with the names of their endpoints.
+func (a *api) replayView(c *call) func(*replay.Progress) wire.Replay {
+	return func(p *replay.Progress) wire.Replay {
+		v := viewReplay(p)
+		v.EndpointName = a.endpointName(c, p.Endpoint)
+		return v
+	}
+}
+
 func viewPlan(p *replay.Plan) wire.Plan {
 	return wire.Plan{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Overtaken: p.Overtaken, Partial: p.Partial,
 		Waiting: p.Waiting, ByStatus: wire.ByStatus{Delivered: p.By[grapnel.Delivered], Failed: p.By[grapnel.Failed],
@@ -134,7 +143,7 @@ func (a *api) begin(c *call, r replay.Request, dryRun bool, reason string) (answ
 		return shown(plan, err, viewPlan)
 	}
 	reply := func(made grapnel.Replay) answer {
-		return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
+		return jsonAnswer(http.StatusAccepted, a.replayView(c)(&replay.Progress{Replay: made}))
 	}
 	o := replay.Order{Request: r, By: c.by(reason), Once: func(made grapnel.Replay) *store.Once {
 		return withEffect(c, func(store.Put) answer { return reply(made) })
@@ -170,12 +179,12 @@ func listReplays(a *api, c *call) (answer, error) {
 	return pages(c, func(before string, most int) ([]replay.Progress, error) {
 		return a.Replays.List(c.Context(), c.scope, store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
 			Active: c.query.text("active") != "", Before: before, Limit: most})
-	}, func(p *replay.Progress) string { return p.ID }, each(viewReplay))
+	}, func(p *replay.Progress) string { return p.ID }, each(a.replayView(c)))
 }
 
 func getReplay(a *api, c *call) (answer, error) {
 	p, err := a.Replays.Get(c.Context(), c.scope, c.PathValue("id"))
-	return shown(p, err, viewReplay)
+	return shown(p, err, a.replayView(c))
 }
 
 func listItems(a *api, c *call) (answer, error) {

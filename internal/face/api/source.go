@@ -28,7 +28,8 @@ func sourceRoutes() []route {
 			about: "The provider sends its webhooks to ingest_url; with an outbox the server reads instead. Secrets are in no answer.",
 			body:  jsonBody, takes: newSource{}, gives: map[int]any{201: wire.Source{}}},
 		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: listSources,
-			name: "list-sources", tag: sourceTag, summary: "List sources", query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Source]{}}},
+			name: "list-sources", tag: sourceTag, summary: "List sources",
+			query: pageOf(tenantParam, searchParam), gives: map[int]any{200: list[wire.Source]{}}},
 		{method: "GET", path: "/v1/sources/{id}", scope: grapnel.ScopeRead, handle: getSource,
 			name: "get-source", tag: sourceTag, summary: "Get a source", gives: map[int]any{200: wire.Source{}}},
 		{method: "PATCH", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: patchSource,
@@ -97,7 +98,7 @@ func (a *api) putSource(c *call, s grapnel.Source, status int) func(store.Put) a
 }
 
 func listSources(a *api, c *call) (answer, error) {
-	of := func(s *grapnel.Source) (id, tenant string) { return s.ID, s.Tenant }
+	of := func(s *grapnel.Source) entry { return entry{id: s.ID, tenant: s.Tenant, name: s.Name} }
 	return listed(c, a.Engine.Sources(c.scope), of, each(a.sourceView(c)))
 }
 

@@ -1,9 +1,6 @@
 package api
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
@@ -19,7 +16,7 @@ func tenantRoutes() []route {
 		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
 			name: "list-tenants", tag: tenantTag, summary: "List tenants",
 			about: "Tenants with an endpoint, queue, source, policy or key. Needs a key that is bound to no tenant.",
-			query: pageOf(), gives: map[int]any{200: list[wire.Tenant]{}}},
+			query: pageOf(searchParam), gives: map[int]any{200: list[wire.Tenant]{}}},
 		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
 			name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
 			about: "A tenant that has nothing yet can have settings. Needs a key that is bound to no tenant.",
@@ -111,17 +108,11 @@ func patchTenant(a *api, c *call) (answer, error) {
 }
 
 func listTenants(a *api, c *call) (answer, error) {
-	return pages(c, func(after string, _ int) ([]string, error) {
-		if err := operators(c); err != nil {
-			return nil, err
-		}
-		names := a.Engine.Tenants()
-		at, found := slices.BinarySearchFunc(names, after, strings.Compare)
-		if found {
-			at++
-		}
-		return names[at:], nil
-	}, func(name *string) string { return *name }, each(func(name *string) wire.Tenant { return a.viewTenant(*name) }))
+	if err := operators(c); err != nil {
+		return answer{}, err
+	}
+	return listed(c, a.Engine.Tenants(), func(name *string) entry { return entry{id: *name, name: *name} },
+		each(func(name *string) wire.Tenant { return a.viewTenant(*name) }))
 }
 
 // deleteTenant refuses the default tenant: callers that name none mean it, and it would be deleted

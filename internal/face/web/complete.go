@@ -80,7 +80,7 @@ func (v *visit) complete(word string) (all []suggestion, err error) {
 		}
 		return all, err
 	case "type":
-		found, err := v.client.EventTypes(v.Context(), 500, "")
+		found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: 500})
 		if err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ const mostOptions = 200
 
 // policyOptions are the policies that an endpoint can name.
 func (v *visit) policyOptions(usual string) ([]option, error) {
-	found, err := v.client.Policies(v.Context(), mostOptions, "")
+	found, err := v.client.Policies(v.Context(), client.ListFilter{Limit: mostOptions})
 	if err != nil {
 		return nil, err
 	}

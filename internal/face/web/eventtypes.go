@@ -31,7 +31,7 @@ type typeRow struct {
 func eventTypes(v *visit) (typesModel, error) {
 	var m typesModel
 	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.EventTypes(v.Context(), v.web.Bounds.Page, cursor)
+	found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}

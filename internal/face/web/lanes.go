@@ -172,7 +172,7 @@ func (v *visit) thenOf(raw json.RawMessage) (policy.Then, error) {
 	if preset, known := policy.Preset(named); known {
 		return preset.Then, nil
 	}
-	found, err := v.client.Policies(v.Context(), mostOptions, "")
+	found, err := v.client.Policies(v.Context(), client.ListFilter{Limit: mostOptions})
 	if err != nil {
 		return "", err
 	}

@@ -55,7 +55,7 @@ func playground(v *visit) (playgroundModel, error) {
 
 // types are the registered event types. Choosing one fills in its example.
 func (m *playgroundModel) types(v *visit) error {
-	found, err := v.client.EventTypes(v.Context(), mostTypes, "")
+	found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: mostTypes})
 	if err != nil {
 		return err
 	}

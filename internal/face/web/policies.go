@@ -32,7 +32,7 @@ type policyRow struct {
 
 func policies(v *visit) (policiesModel, error) {
 	m := policiesModel{Verdict: verdict{Acts: v.offers("Add a policy", "/policies/new")}}
-	found, err := v.client.Policies(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	found, err := v.client.Policies(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
 	if err != nil {
 		return m, err
 	}

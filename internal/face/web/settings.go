@@ -29,7 +29,7 @@ type keyRow struct {
 
 func keys(v *visit) (keysModel, error) {
 	m := keysModel{Verdict: verdict{Command: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}}
-	found, err := v.client.Keys(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	found, err := v.client.Keys(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
 	if err != nil {
 		return m, err
 	}
@@ -180,7 +180,7 @@ func nodes(v *visit) (nodesModel, error) {
 	default:
 		m.Verdict.say(say.Many(len(m.Nodes), "node shares", "nodes share")+" all "+say.Many(c.Shards, "shard", "shards")+".", "", "")
 	}
-	found, err := v.client.Tenants(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	found, err := v.client.Tenants(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
 	if err != nil {
 		return m, err
 	}

@@ -50,7 +50,7 @@ func agree(ctx context.Context, c *client.Client) error {
 	if !errors.As(err, &conflict) || conflict.Code != string(grapnel.CodeConflict) {
 		return err
 	}
-	all, err := c.Policies(ctx, 500, "")
+	all, err := c.Policies(ctx, client.ListFilter{Limit: 500})
 	if err != nil {
 		return err
 	}

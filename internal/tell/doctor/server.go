@@ -139,7 +139,7 @@ func checkKeys(ctx context.Context, s *Subject) (found []Finding, _ string) {
 		return nil, notRunning
 	}
 	for cursor := ""; ; {
-		page, err := s.Client.Keys(ctx, 200, cursor)
+		page, err := s.Client.Keys(ctx, client.ListFilter{Limit: 200, Cursor: cursor})
 		if err != nil {
 			return found, "keys cannot be listed: " + err.Error()
 		}

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 2ca51a5220d8da2d9044d359f166dce3b219f51a1e62299fc0870b95aef43e11."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 3c6fd114aea36ff1c9a229ab0c18f5157e63d0a6553b3eb4a45d4dd38f633087."""
 
 from __future__ import annotations
 
@@ -154,10 +154,14 @@ class AttemptCount(TypedDict):
 class Audit(TypedDict):
     actor: str
     "id of an API key; person/NAME: a person who has signed in; portal/NAME: a portal link; alert-link: the link of an alert's message; grapnel: the server itself"
+    actor_name: NotRequired[str]
+    "name of the API key that acted, for callers with the scope admin; absent: it is no key, or is deleted"
     at: str
     delivery_id: str | None
     endpoint_id: str | None
     "id of the endpoint, queue, source, key, policy or event type"
+    name: NotRequired[str]
+    "name of that endpoint, queue, source, key, policy or event type; absent: it is deleted, or in an export"
     number: int | None
     "number of the entry, rising; null for keys that are bound to a tenant, because it counts the entries of all tenants"
     reason: str | None
@@ -423,6 +427,8 @@ class Delivery(TypedDict):
     discarded_at: str | None
     "when a person discarded it: it is no dead letter any more since then"
     endpoint_id: str
+    endpoint_name: str | None
+    "name of the endpoint, queue or channel: its description, else its URL without scheme and query; null: it is deleted"
     event_id: str
     finished_at: str | None
     id: str
@@ -696,6 +702,8 @@ class Event(TypedDict):
     "only for a single event: until then retention deletes none of its deliveries; absent: never"
     source: str | None
     "id of the source that received it; null: it was published"
+    source_name: str | None
+    "null: it was published, the source is deleted, or the caller may not see sources"
     tenant: str
     type: str
 
@@ -888,6 +896,8 @@ class Group(TypedDict):
     "events that were published or received again and created nothing; 0 by endpoint: no endpoint has them"
     end_reasons: dict[str, int]
     "finished deliveries that have a reason code, by reason code"
+    endpoint_name: str | None
+    "with by=endpoint: name of the endpoint, queue or channel; null: it is deleted"
     errors: dict[str, int]
     "failed attempts by class"
     failed: int
@@ -964,6 +974,8 @@ class InboxRequest(TypedDict):
     size: int
     "size of the body in bytes"
     source_id: str
+    source_name: str | None
+    "null: the source is deleted"
     tenant: str
     type: str | None
     "type of the event that it became"
@@ -1175,6 +1187,8 @@ class Intake(TypedDict):
     size: int
     "size of the body in bytes"
     source_id: str
+    source_name: str | None
+    "null: the source is deleted"
     tenant: str
     type: str | None
     "type of the event that it became"
@@ -1200,6 +1214,8 @@ class Issue(TypedDict):
     delivery_ids: list[str]
     "newest deliveries, at most 5"
     endpoint_id: str
+    endpoint_name: str | None
+    "name of the endpoint, queue or channel: its description, else its URL without scheme and query; null: it is deleted"
     error_class: str
     "other: failures of the endpoint that got no issue of their own, because there are too many different ones"
     events_from: str | None
@@ -1358,6 +1374,8 @@ class ListAuditQuery(TypedDict):
     "a delivery's id"
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only entries whose name, actor, verb or reason contains this, or whose endpoint_id begins with it; letters may be small or capital. A page looks at a limited number of entries: it may be short while next says that more can be searched"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1373,6 +1391,8 @@ class ListChannel(TypedDict):
 class ListChannelsQuery(TypedDict):
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1469,6 +1489,8 @@ class ListEndpointsQuery(TypedDict):
     "a tenant, for keys that are bound to none"
     id: NotRequired[list[str]]
     "only these endpoints; repeated or separated by commas"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     label: NotRequired[str]
     "only endpoints with this label: NAME=VALUE, or NAME for any value"
     limit: NotRequired[int]
@@ -1505,6 +1527,8 @@ class ListEventType(TypedDict):
 class ListEventTypesQuery(TypedDict):
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1585,6 +1609,10 @@ class ListKey(TypedDict):
 
 
 class ListKeysQuery(TypedDict):
+    tenant: NotRequired[str]
+    "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1609,6 +1637,8 @@ class ListLanesQuery(TypedDict):
 class ListPoliciesQuery(TypedDict):
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1630,6 +1660,8 @@ class ListQueue(TypedDict):
 class ListQueuesQuery(TypedDict):
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1671,6 +1703,8 @@ class ListSource(TypedDict):
 class ListSourcesQuery(TypedDict):
     tenant: NotRequired[str]
     "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -1684,6 +1718,8 @@ class ListTenant(TypedDict):
 
 
 class ListTenantsQuery(TypedDict):
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -3030,6 +3066,8 @@ class Replay(TypedDict):
     done: int
     "of the created ones: finished"
     endpoint_id: str
+    endpoint_name: str | None
+    "name of the endpoint, queue or channel: its description, else its URL without scheme and query; null: it is deleted"
     eta: str | None
     "when it finishes at its measured speed; null: nothing is measured yet, or its end does not depend on its speed"
     failed: int
