@@ -181,7 +181,15 @@ func (r *reader) schedule(n node, into *Schedule) {
 		r.table(n, &s)
 	}
 	if len(r.errs) == before {
-		*into = s
+		*into = s // which check judges
+		return
+	}
+	var c checker
+	c.schedule(&s)
+	for _, e := range c.errs { // a value that could not be read is 0, and has its error
+		if !slices.ContainsFunc(r.errs[before:], func(is FieldError) bool { return is.Pointer == e.Pointer }) {
+			r.errs = append(r.errs, e)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestParseReportsEveryWrongField(t *testing.T) {
 		{`{"schedule":{}}`, []string{"/schedule/delays"}},
 		{`{"schedule":{"mode":"often","delays":["1s"]}}`, []string{"/schedule/mode"}},
 		{`{"schedule":{"delays":[]}}`, []string{"/schedule/delays"}},
-		{`{"schedule":{"delays":["0s",5,"x","-1s","721h"]}}`, []string{"/schedule/delays/1", "/schedule/delays/2"}},
+		{`{"schedule":{"delays":["0s",5,"x","-1s","721h"]}}`, []string{"/schedule/delays/1", "/schedule/delays/2", "/schedule/delays/3", "/schedule/delays/4"}},
 		{`{"schedule":{"delays":["0s","-1s","721h"]}}`, []string{"/schedule/delays/1", "/schedule/delays/2"}},
 		{`{"schedule":{"delays":["0s"],"tail":"forever"}}`, []string{"/schedule/tail"}},
 		{`{"schedule":{"delays":["1s","0s"],"tail":"repeat"}}`, []string{"/schedule/tail"}},

@@ -258,11 +258,8 @@ func patchAlertRule(a *api, c *call) (answer, error) {
 	is, err := a.Alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), c.by(c.reason()),
 		func(now alerting.Rule) (alert.Setting, error) {
 			var f strict.Faults
-			in, err := patched(c, wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
+			in := patched(c, wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
 				Severity: now.InForce.Severity}, &f)
-			if err != nil {
-				return alert.Setting{}, err
-			}
 			s := now.Setting
 			s.Enabled = setBack(patch, "enabled", s.Enabled, in.Enabled)
 			s.Severity = setBack(patch, "severity", s.Severity, in.Severity)

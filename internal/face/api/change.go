@@ -71,18 +71,18 @@ func needed(a *api, c *call, ep *grapnel.Endpoint) error {
 }
 
 // patched is what a merge patch in the body makes of settings. The result is read as if it had been
-// given as a whole. The error has the faults of the patch itself, f those of the result.
-func patched[S any](c *call, settings S, f *strict.Faults) (S, error) {
+// given as a whole. f gets the faults of both.
+func patched[S any](c *call, settings S, f *strict.Faults) S {
 	whole := merged(settings, gjson.ParseBytes(c.body), f)
-	if err := f.Err(); err != nil {
-		return settings, err
+	if whole == nil {
+		return settings
 	}
-	return decode[S](whole, f), nil
+	return decode[S](whole, f)
 }
 
 // merged is a merge patch applied to settings, to be read as if it had been given as a whole. It
 // looks for names that cannot be changed in the patch itself: a member that is null would not show
-// in the result.
+// in the result. nil: the patch is no object.
 func merged[T any](settings T, patch gjson.Result, f *strict.Faults) []byte {
 	if !patch.IsObject() {
 		f.Add("", "must be an object")

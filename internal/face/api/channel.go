@@ -162,11 +162,11 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 	}
 	routingFields.set(in, ch)
 	ch.AllTenants = ep.Channel != nil && ep.Channel.AllTenants
-	if q := ch.QuietHours; q != nil && f.Err() == nil {
-		if _, err := time.LoadLocation(q.TZ); err != nil || q.TZ == "Local" {
+	if q := ch.QuietHours; q != nil {
+		if _, err := time.LoadLocation(q.TZ); (err != nil || q.TZ == "Local") && f.Free("/quiet_hours/tz") {
 			f.Add("/quiet_hours/tz", "is no name of the time zone database, such as Europe/Berlin")
 		}
-		if q.From != "" && q.From == q.To {
+		if q.From != "" && q.From == q.To && f.Free("/quiet_hours/from") {
 			f.Add("/quiet_hours/to", "must not be the same as from")
 		}
 	}

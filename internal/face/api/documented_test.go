@@ -434,7 +434,7 @@ func (at *place) within(pointer string) bool {
 // crossed are reasons that are in other fields, or in what the server has: no bound of the field's
 // own.
 var crossed = regexp.MustCompile(`^is required|^is not a field here|^must be from (base|probe) |^(source|policy|endpoint) not found$|^must be the next of|^must not be given together` +
-	`|the queue's name$|settled together$|^makes |^must be a delivery of`)
+	`|the queue's name$|settled together$|^makes |^is not used by |^must be a delivery of`)
 
 func (p *prober) refuses(at place, bound string, v any, gone bool) {
 	p.t.Helper()

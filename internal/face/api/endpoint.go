@@ -224,11 +224,13 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 		}
 	}
 	if err := a.CheckHeaders(in.Headers); err != nil && !maps.Equal(in.Headers, ep.Headers) {
-		pointer, detail := "/headers", err.Error()
-		if named, ok := errors.AsType[*egress.HeaderError](err); ok {
-			pointer, detail = "/headers/"+strict.Escape(named.Name), named.Detail
+		named, _ := errors.AsType[egress.HeaderErrors](err)
+		for _, wrong := range named {
+			f.Add("/headers/"+strict.Escape(wrong.Name), "%s", wrong.Detail)
 		}
-		f.Add(pointer, "%s", detail)
+		if named == nil {
+			f.Add("/headers", "%s", err)
+		}
 	}
 	if _, ok := a.Engine.Source(store.Of(ep.Tenant), in.Source); in.Source != "" && !ok {
 		f.Add("/source", "source not found")

@@ -60,18 +60,17 @@ func createEventType(a *api, c *call) (answer, error) {
 	in := decode[wire.NewEventType](c.body, &f)
 	t := grapnel.EventType{ID: a.newID(grapnel.TypePrefix, c.now), Name: in.Name, CreatedAt: c.now, UpdatedAt: c.now,
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)}
-	if f.Err() == nil {
-		if in.Schema != nil {
-			v, err := a.version(c, t.Tenant, in.Schema, versionParts{in.Example, in.Note}, &f)
-			if err != nil {
-				return answer{}, err
-			}
-			t.Versions = []grapnel.TypeVersion{v}
-		} else {
-			withoutSchema(in, &f)
+	switch {
+	case in.Schema == nil:
+		withoutSchema(in, &f)
+	case f.Free("/tenant"): // whose allowance pays for the work
+		v, err := a.version(c, t.Tenant, in.Schema, versionParts{in.Example, in.Note}, &f)
+		if err != nil {
+			return answer{}, err
 		}
-		setEventType(&t, in, &f)
+		t.Versions = []grapnel.TypeVersion{v}
 	}
+	setEventType(&t, in, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
@@ -163,10 +162,7 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 func patchEventType(a *api, c *call) (answer, error) {
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		in, err := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check, Retain: t.Retain}, &f)
-		if err != nil {
-			return false, err
-		}
+		in := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check, Retain: t.Retain}, &f)
 		setEventType(t, in, &f)
 		return true, f.Err()
 	})

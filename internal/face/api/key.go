@@ -151,16 +151,16 @@ func patchKey(a *api, c *call) (answer, error) {
 		if settings.ExpiresAt = neverEnds; !k.ExpiresAt.IsZero() {
 			settings.ExpiresAt = k.ExpiresAt.Format(time.RFC3339Nano)
 		}
-		settings, err := patched(c, settings, &f)
-		if err != nil {
-			return nil, err
-		}
+		settings = patched(c, settings, &f)
 		keyFields.set(&settings, k)
 		setEnd(k, settings.ExpiresAt, c.now, &f)
+		if err := f.Err(); err != nil {
+			return nil, err
+		}
 		if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 			return nil, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
 		}
-		return c.keyEntry(grapnel.VerbChange, k), f.Err()
+		return c.keyEntry(grapnel.VerbChange, k), nil
 	})
 	return shown(k, err, viewKey)
 }

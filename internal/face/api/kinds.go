@@ -46,11 +46,11 @@ func patching[S any](find finding, show showing, settings func(*grapnel.Endpoint
 	return func(a *api, c *call) (answer, error) {
 		ep, err := a.change(c, find, c.reason(), func(ep *grapnel.Endpoint) error {
 			var f strict.Faults
-			whole := a.policyPatched(c, ep, merged(settings(ep), gjson.ParseBytes(c.body), &f), &f)
-			if err := f.Err(); err != nil {
-				return err
+			whole := merged(settings(ep), gjson.ParseBytes(c.body), &f)
+			if whole == nil {
+				return f.Err()
 			}
-			in := decode[S](whole, &f)
+			in := decode[S](a.policyPatched(c, ep, whole, &f), &f)
 			set(a, c, ep, &in, &f)
 			return f.Err()
 		}, notOnce)

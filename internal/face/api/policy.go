@@ -232,9 +232,6 @@ func (a *api) mergePolicy(c *call, is *grapnel.NamedPolicy, patch gjson.Result) 
 	if patch.IsObject() && !patch.Get("name").Exists() {
 		doc.Set("name", encode(old.Name))
 	}
-	if err := f.Err(); err != nil {
-		return err
-	}
 	p := a.readPolicy(gjson.ParseBytes(doc.Encode()), func(optional) string { return old.Tenant }, &old.Policy, &f)
 	if err := f.Err(); err != nil {
 		return err

@@ -230,10 +230,7 @@ func patchPortal(a *api, c *call) (answer, error) {
 	p, err := a.Engine.ChangePortal(c.Context(), c.scope, tenant, func(p *grapnel.Portal) (*grapnel.AuditEntry, error) {
 		var f strict.Faults
 		settings := wire.PortalSettings{Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors}
-		in, err := patched(c, settings, &f)
-		if err != nil {
-			return nil, err
-		}
+		in := patched(c, settings, &f)
 		checkLogo(in.Logo, &f)
 		*p = grapnel.Portal{Name: in.Name, Logo: in.Logo, Accent: strings.ToLower(in.Accent), FrameAncestors: in.FrameAncestors, UpdatedAt: c.now}
 		return c.entryOf(grapnel.VerbChange, tenant, "portal", ""), f.Err()

@@ -64,9 +64,9 @@ func preview(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	defer release()
-	all := a.Engine.Endpoints(scope)
+	all := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(scope)), func(ep grapnel.Endpoint) bool { return ep.Channel != nil })
 	out := wire.Preview{More: len(all) > a.Bounds.PreviewEndpoints, Endpoints: []wire.PreviewEndpoint{}}
-	all = slices.Clone(all[:min(len(all), a.Bounds.PreviewEndpoints)])
+	all = all[:min(len(all), a.Bounds.PreviewEndpoints)]
 	if named.ID != "" && !slices.ContainsFunc(all, func(ep grapnel.Endpoint) bool { return ep.ID == named.ID }) {
 		all = append(all, named)
 	}

@@ -95,9 +95,11 @@ func (a *api) setTLS(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *str
 		is.ClientKey = grapnel.Secret{Text: key, CreatedAt: c.now}
 	}
 	if !reflect.DeepEqual(was, is) {
-		fault := (*egress.TLSError)(nil)
-		if err := egress.CheckTLS(is, c.now); errors.As(err, &fault) {
-			f.Add("/tls/"+fault.Field, "%s", fault.Detail)
+		for _, part := range []*grapnel.TLS{{CA: is.CA}, {ClientCert: is.ClientCert, ClientKey: is.ClientKey}} {
+			fault := (*egress.TLSError)(nil)
+			if err := egress.CheckTLS(part, c.now); errors.As(err, &fault) {
+				f.Add("/tls/"+fault.Field, "%s", fault.Detail)
+			}
 		}
 	}
 	if strings.HasPrefix(strings.ToLower(in.URL), "http:") {

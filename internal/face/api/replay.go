@@ -125,10 +125,8 @@ func startReplay(a *api, c *call) (answer, error) {
 		in.Status = replay.All()
 	}
 	r := asked(&in, ep.ID, &f)
-	if f.Err() == nil {
-		if r.Selection.Deliveries, err = numbers(a, c, ep.ID, in.Deliveries, &f); err != nil {
-			return answer{}, err
-		}
+	if r.Selection.Deliveries, err = numbers(a, c, ep.ID, in.Deliveries, &f); err != nil {
+		return answer{}, err
 	}
 	if err := f.Err(); err != nil {
 		return answer{}, err

@@ -26,7 +26,7 @@ func rotationRoutes() []route {
 
 func sourceRotationRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: reading(rotateSourceSecret),
+		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
 			name: "rotate-source-secret", tag: sourceTag, summary: "Rotate a source's secret",
 			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once. " +
 				"At a source that waits for its secret, the requests that it verifies become events, and released counts them.",
@@ -71,8 +71,8 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		if err := errors.Join(err, f.Err()); err != nil {
 			return err
 		}
-		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
-		return err
+		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap, &f)
+		return errors.Join(err, f.Err())
 	}
 	reply := func(ep grapnel.Endpoint, secret string, h wire.Health) func(store.Put) answer {
 		return func(done store.Put) answer {
@@ -102,11 +102,12 @@ func rotateSecret(a *api, c *call) (answer, error) {
 
 // rotated are the secrets after a new one was put first. Those before it keep their own end if that
 // is nearer.
-func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration) ([]grapnel.Secret, error) {
+func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration, f *strict.Faults) ([]grapnel.Secret, error) {
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
 		if s.Text == text && s.Live(now) {
-			return nil, grapnel.Invalid("/secret", "is already in use")
+			f.Add("/secret", "is already in use")
+			return before, nil
 		}
 		if end := now.Add(overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
 			s.ExpiresAt = end
@@ -130,13 +131,14 @@ type newSourceRotation struct {
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
-func rotateSourceSecret(a *api, c *call, in *newSourceRotation) (answer, error) {
+func rotateSourceSecret(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newSourceRotation](c.body, &f)
 	edit := func(s *grapnel.Source) error {
 		var err error
-		if s.Verify.Secrets, err = rotated(s.Verify.Secrets, in.Secret, c.now, overlapOf(in.Overlap)); err != nil {
+		if s.Verify.Secrets, err = rotated(s.Verify.Secrets, in.Secret, c.now, overlapOf(in.Overlap), &f); err != nil {
 			return err
 		}
-		var f strict.Faults
 		checkSecret(s.Verify.Scheme, in.Secret, "/secret", &f)
 		for _, wrong := range ingress.CheckVerify(&s.Verify) {
 			pointer := "/secret"

@@ -75,9 +75,7 @@ func createSource(a *api, c *call) (answer, error) {
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
 	c.mayReach(in.Outbox, &f)
-	if f.Err() == nil {
-		setSource(&s, &in, c.now, &f)
-	}
+	setSource(&s, &in, c.now, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
@@ -165,14 +163,8 @@ func patchSource(a *api, c *call) (answer, error) {
 		if named := patch.Get("verify.scheme"); named.Exists() && named.Str != s.Verify.Scheme {
 			now.Verify, s.Verify = wire.VerifySettings{}, grapnel.Verify{}
 		}
-		in, err := patched(c, now, &f)
-		if err != nil {
-			return err
-		}
+		in := patched(c, now, &f)
 		c.mayReach(in.Outbox, &f)
-		if err := f.Err(); err != nil {
-			return err
-		}
 		setSource(s, &in, c.now, &f)
 		if !waited && ingress.Waits(s) { // a source that verifies would stop
 			f.Add("/verify/secret", "is needed with another scheme")
@@ -296,8 +288,10 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 	}
 	s.Outbox = nil
 	v := &in.Verify
-	if v.Scheme == "" {
+	if v.Scheme == "" && f.Free("/verify") {
 		f.Add("/verify", "is required")
+	}
+	if v.Scheme == "" || !f.Free("/verify/scheme") { // which says what the other settings mean
 		return
 	}
 	verifyFields.set(v, &s.Verify)
@@ -320,14 +314,10 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 		s.Dedupe.By = []grapnel.DedupeBy{grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
 	}
 	s.Dedupe.Window = cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
-	// What could not be read is not judged as well.
-	if len(f.Fields) > 0 {
-		return
-	}
 	for _, wrong := range ingress.CheckSource(s) {
 		// An expression that was saved before works on, with its former limit.
 		if (wrong.Field != "type" || s.Type != was.Type) && (wrong.Field != "key" || s.Key != was.Key) &&
-			(wrong.Field != "event_id" || s.EventID != was.EventID) {
+			(wrong.Field != "event_id" || s.EventID != was.EventID) && f.Free("/"+wrong.Field) {
 			f.Add("/"+wrong.Field, "%s", wrong.Detail)
 		}
 	}

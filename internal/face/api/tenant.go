@@ -90,10 +90,7 @@ func patchTenant(a *api, c *call) (answer, error) {
 	}
 	is, err := a.Engine.ChangeTerms(c.Context(), c.scope, name, func(is *grapnel.Terms) (*grapnel.AuditEntry, error) {
 		var f strict.Faults
-		in, err := patched(c, viewTerms(name, is).TenantTerms, &f)
-		if err != nil {
-			return nil, err
-		}
+		in := patched(c, viewTerms(name, is).TenantTerms, &f)
 		limitRate(in.PublishRate)
 		if in.Proxy != viewTerms(name, is).Proxy { // else it is as it was, with its password
 			if _, err := parseProxy(in.Proxy); err != nil && in.Proxy != "" {

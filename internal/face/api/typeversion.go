@@ -42,9 +42,6 @@ func addTypeVersion(a *api, c *call) (answer, error) {
 	return a.changeType(c, http.StatusCreated, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
 		in := decode[wire.NewTypeVersion](c.body, &f)
-		if err := f.Err(); err != nil {
-			return false, err
-		}
 		v, err := a.version(c, t.Tenant, in.Schema, versionParts{in.Example, in.Note}, &f)
 		if err == nil {
 			err = f.Err()
@@ -75,10 +72,7 @@ func patchTypeVersion(a *api, c *call) (answer, error) {
 			return false, store.ErrNotFound("version")
 		}
 		var f strict.Faults
-		is, err := patched(c, wire.TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}, &f)
-		if err != nil {
-			return false, err
-		}
+		is := patched(c, wire.TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}, &f)
 		v.Note = is.Note
 		switch {
 		case !is.Deprecated:

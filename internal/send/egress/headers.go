@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -22,29 +23,43 @@ type HeaderError struct {
 
 func (e *HeaderError) Error() string { return fmt.Sprintf("header %q %s", e.Name, e.Detail) }
 
-// CheckHeaders returns the faults of an endpoint's own headers. It is called when they are saved: a
-// header that net/http refuses to send would otherwise fail every attempt.
+// HeaderErrors are the faults of all headers that cannot be used, by their names.
+type HeaderErrors []*HeaderError
+
+func (e HeaderErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap are the faults one by one.
+func (e HeaderErrors) Unwrap() (all []error) {
+	for _, one := range e {
+		all = append(all, one)
+	}
+	return all
+}
+
+// CheckHeaders returns the faults of an endpoint's own headers as HeaderErrors, or that there are
+// too many. It is called when they are saved: a header that net/http refuses to send would
+// otherwise fail every attempt.
 func CheckHeaders(h map[string]string) error {
-	if err := sendable(h); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if _, wrong := parseTemplate(h[name]); wrong != "" {
-			return &HeaderError{Name: name, Detail: wrong}
-		}
-	}
-	return nil
+	return checkHeaders(h, func(value string) string {
+		_, wrong := parseTemplate(value)
+		return wrong
+	})
 }
 
 // sendable is CheckHeaders without the faults of placeholders, which are sent as they are.
 func sendable(h map[string]string) error {
+	return checkHeaders(h, func(string) string { return "" })
+}
+
+func checkHeaders(h map[string]string, checkValue func(string) string) error {
 	if len(h) > MaxCustomHeaders {
 		return fmt.Errorf("has %d headers; at most %d are allowed", len(h), MaxCustomHeaders)
 	}
+	var all HeaderErrors
 	seen := make(map[string]bool, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		detail := ""
 		canonical := http.CanonicalHeaderKey(name)
+		detail := checkValue(h[name])
 		switch {
 		case !validHeaderName(name):
 			detail = "is not a header name"
@@ -58,11 +73,14 @@ func sendable(h map[string]string) error {
 			detail = "has a value with control characters"
 		}
 		if detail != "" {
-			return &HeaderError{Name: name, Detail: detail}
+			all = append(all, &HeaderError{Name: name, Detail: detail})
 		}
 		seen[canonical] = true
 	}
-	return nil
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // reserved headers belong to the connection, or carry values that only Grapnel knows. An

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -16,11 +17,22 @@ type Faults struct {
 // MostFaults bounds the answer, and the work that a body full of nonsense causes.
 const MostFaults = 20
 
-// Add adds a fault, unless there are enough.
+// Add adds a fault, unless there are enough, or the member has one: the first says what to change,
+// and a later one may be its consequence.
 func (f *Faults) Add(pointer, format string, args ...any) {
-	if !f.Full() {
+	same := func(is grapnel.Field) bool { return is.Pointer == pointer }
+	twice := strings.HasPrefix(pointer, "/") && slices.ContainsFunc(f.Fields, same)
+	if !f.Full() && !twice {
 		f.Fields = append(f.Fields, grapnel.Field{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
 	}
+}
+
+// Free says whether there is no fault at a member, in it or in what it is part of, so that its value
+// can be judged.
+func (f *Faults) Free(pointer string) bool {
+	return !slices.ContainsFunc(f.Fields, func(is grapnel.Field) bool {
+		return strings.HasPrefix(is.Pointer+"/", pointer+"/") || strings.HasPrefix(pointer+"/", is.Pointer+"/")
+	})
 }
 
 // Full says whether there are MostFaults faults, so that looking for more is in vain.
