@@ -205,5 +205,5 @@ func testChannel(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "A test alert is on its way: " + d.ID, nil
+	return v.testSaid(d.ID, "The service")
 }

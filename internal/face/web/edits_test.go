@@ -1,14 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/client"
 )
 
 var (
@@ -146,7 +150,7 @@ func TestANameOnTwoLinesIsRefused(t *testing.T) {
 	form := s.submitted("/endpoints/ep_1/edit")
 	form.Set("headers", "X-A: 1\r\nX-B: 2\r\nX-A : 3")
 	w := s.ask("POST", "/endpoints/ep_1/edit", form)
-	if body := w.Body.String(); w.Code != 422 || len(*got) > 0 || !strings.Contains(body, "Line 3 gives X-A again") ||
+	if body := w.Body.String(); w.Code != 422 || !refusable(*got) || !strings.Contains(body, "Line 3 gives X-A again") ||
 		!strings.Contains(body, "X-A: 1\nX-B: 2\nX-A : 3</textarea>") {
 		t.Errorf("answered %d; the API got %v", w.Code, *got)
 	}
@@ -224,13 +228,26 @@ func TestASecondClickMeetsTheFirst(t *testing.T) {
 func TestANumberOfAReplayIsNamed(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
-	for _, c := range [][3]string{{"rate", "0", "Per second: 0 is not a number above 0, at most 10,000."},
-		{"rate", "10001", "Per second: 10001 is not a number above 0, at most 10,000."},
-		{"stop_after", "1.5", "Stop after failures in a row: 1.5 is not a whole number above 0, at most 1,000,000."}} {
-		w := s.ask("POST", "/replays/start", url.Values{"token": {s.token("/")}, "order": {"{}"}, c[0]: {c[1]}})
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), c[2]) {
-			t.Errorf("%s %s: answered %d %s", c[0], c[1], w.Code, w.Body)
+	got := answering(s, client.Field{Pointer: "/stop_after", Detail: "must be a whole number"})
+	refuse := s.web.API
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		if bytes.Contains(text, []byte("dry_run")) {
+			s.api.ServeHTTP(w, r)
+			return
 		}
+		refuse.ServeHTTP(w, r)
+	})
+	w := s.ask("POST", "/replays/start", url.Values{"token": {s.token("/")}, "back": {"/replays/new"}, "rate": {"fast"}, "stop_after": {"1.5"},
+		"order": {`{"endpoint":"ep_1","replay":{"dry_run":true}}`, `{"endpoint":"ep_2","replay":{}}`}})
+	for _, want := range []string{`id="wrong-rate" role="alert">&#34;fast&#34; is no number.`, `id="wrong-stop_after" role="alert">Must be a whole number.`} {
+		if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("answered %d without %s: %s", w.Code, want, w.Body)
+		}
+	}
+	if !refusable(*got) || (*got)[0].body["stop_after"] != 1.5 || (*got)[0].body["dry_run"] != nil {
+		t.Errorf("the API got %v", *got)
 	}
 }
 

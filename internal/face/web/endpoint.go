@@ -281,8 +281,7 @@ func testEndpoint(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v.goTo("/deliveries/" + url.PathEscape(d.ID))
-	return "The test event was sent. This page shows the answer as soon as there is one.", nil
+	return v.testSaid(d.ID, "The endpoint")
 }
 
 // offers is a button that leads to a page with a form; none: the session may not send it.

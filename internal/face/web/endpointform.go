@@ -2,7 +2,6 @@ package web
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"reflect"
 
@@ -185,11 +184,8 @@ func (f *form) set(name, value string) {
 }
 
 func addEndpoint(v *visit) (string, error) {
-	in, err := v.creation(v.own())
-	if err != nil {
-		return "", err
-	}
-	return "", v.makeEndpoint(in)
+	in, own := v.creation(v.own())
+	return "", joined(own, v.makeEndpoint(in))
 }
 
 // makeEndpoint creates an endpoint and has the answer show its secret.
@@ -222,17 +218,13 @@ func editEndpoint(v *visit) (formModel, error) {
 }
 
 func saveEndpoint(v *visit) (string, error) {
-	changes, err := v.changes(v.own())
-	if err != nil {
-		return "", err
-	}
-	id := v.PathValue("id")
-	v.goTo("/endpoints/" + url.PathEscape(id))
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateEndpoint(v.Context(), id, changes)
-	return fmt.Sprintf("Saved: %s.", say.Many(len(changes), "setting", "settings")), err
+	said := ""
+	notice, err := v.save(v.own(), "/endpoints/{id}", "Saved", func(id string, changes map[string]any) error {
+		said = ": " + say.Many(len(changes), "setting", "settings") + "."
+		_, err := v.client.UpdateEndpoint(v.Context(), id, changes)
+		return err
+	})
+	return notice + said, err
 }
 
 // own is the part of the form of an endpoint that the session may set.

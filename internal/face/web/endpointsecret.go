@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
-// rotation is the request that gives an endpoint a new secret, and the word that confirms it.
+// rotation is the request that gives an endpoint or a source a new secret, and the word that
+// confirms it.
 type rotation struct {
 	Overlap string `json:"overlap"`
 	Secret  string `json:"secret"`
@@ -20,12 +21,31 @@ type rotation struct {
 
 const rotateWord = "rotate"
 
-var rotationBlank = blank{of: reflect.TypeFor[rotation](), rows: []input{
-	{at: "overlap", label: "The old secret ends", kind: kindChoice, help: "until then every request has both signatures, so the receiver has time to change"},
-	{at: "secret", label: "New secret", kind: kindSecret, sample: "whsec_…", help: "Empty: one is created"},
-	{at: "reason", label: "Reason", help: "for the audit"},
-	{at: "confirm", label: "Type " + rotateWord + " to confirm"},
-}}
+var (
+	rotationBlank = rotating("until then every request has both signatures, so the receiver has time to change",
+		input{at: "secret", label: "New secret", kind: kindSecret, sample: "whsec_…", help: "Empty: one is created"})
+	sourceRotation = rotating("until then a request that the old secret verifies is accepted too",
+		input{at: "secret", label: "New secret", kind: kindSecret, help: "as the provider shows it"})
+)
+
+// rotating is the form of a rotation.
+func rotating(overlap string, secret input) blank {
+	return blank{of: reflect.TypeFor[rotation](), rows: []input{
+		{at: "overlap", label: "The old secret ends", kind: kindChoice, help: overlap}, secret,
+		{at: "reason", label: "Reason", help: "for the audit"},
+		{at: "confirm", label: "Type " + rotateWord + " to confirm"},
+	}}
+}
+
+// rotate sends the form of a rotation.
+func (v *visit) rotate(b *blank, path string, made any) error {
+	in, own := v.creation(b)
+	if in["confirm"] != rotateWord {
+		in[unread], own = true, joined(own, wrong("confirm", "type "+rotateWord+" to confirm; nothing was changed"))
+	}
+	delete(in, "confirm")
+	return joined(own, v.postOnce(path, in, made))
+}
 
 // overlaps are the times for which an old secret can go on signing.
 var overlaps = map[string][]option{"overlap": {
@@ -53,17 +73,9 @@ func rotateForm(v *visit) (formModel, error) {
 }
 
 func rotateSecret(v *visit) (string, error) {
-	in, err := v.creation(&rotationBlank)
-	if err != nil {
-		return "", err
-	}
-	if in["confirm"] != rotateWord {
-		return "", wrong("confirm", "type "+rotateWord+" to confirm; nothing was changed")
-	}
-	delete(in, "confirm")
 	at := "/endpoints/" + url.PathEscape(v.PathValue("id"))
 	var e client.Endpoint
-	if err := v.postOnce("/v1"+at+"/rotate-secret", in, &e); err != nil {
+	if err := v.rotate(&rotationBlank, "/v1"+at+"/rotate-secret", &e); err != nil {
 		return "", err
 	}
 	v.secret = &secretModel{Label: "New secret of " + endpointName(&e), Secret: e.Secret, Back: at}

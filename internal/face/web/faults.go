@@ -1,16 +1,17 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
-	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -28,138 +29,128 @@ const (
 	longest    = time.Hour   // delay of the first
 )
 
-// trialFaults says how tests are sent.
-type trialFaults struct {
-	Data  []json.RawMessage // in the order in which the events are made
-	Turn  []int             // parallel: when each is sent; 0 is the first
-	Delay time.Duration
-	Order string
+// trialPlan is a filled form: an event, and how tests of it are sent.
+type trialPlan struct {
+	client.NewEvent
+	endpoint string
+	twice    bool
+	all      []json.RawMessage // data, in the order in which the events are made
+	turn     []int             // parallel: when each is sent; 0 is the first
+	delay    time.Duration
+	order    string
 }
 
-// faults reads them from the form. data is that of the first event.
-func (v *visit) faults(data json.RawMessage) (f trialFaults, err error) {
-	in, err := v.creation(&trialBlank)
-	if err != nil {
-		return f, err
+// trial reads the form. Data keep their bytes. The error has all faults of the form itself.
+func (v *visit) trial(sends bool) (t trialPlan, own error) {
+	in, own := v.creation(&trialBlank)
+	wrongly := func(at, detail string) { own = joined(own, wrong(at, detail)) }
+	text := func(name string) string { s, _ := in[name].(string); return s }
+	t.Type, t.Key, t.Tenant, t.endpoint, t.order = text("type"), text("key"), text("tenant"), text("endpoint"), text("order")
+	if v.session.Tenant != "" {
+		t.Tenant = v.session.Tenant
 	}
-	f.Data = []json.RawMessage{data}
+	if all, _ := in["metadata"].(map[string]any); all != nil {
+		t.Metadata = map[string]string{}
+		for name, value := range all {
+			t.Metadata[name], _ = value.(string)
+		}
+	}
+	if t.twice, _ = in["twice"].(bool); sends && t.endpoint == "" {
+		wrongly("endpoint", "choose the endpoint that gets it")
+	}
+	if t.Data, _ = in["data"].(json.RawMessage); len(t.Data) == 0 {
+		wrongly("data", "is needed; write {} for an event without data")
+		t.Data = json.RawMessage("null") // for the preview that finds the other faults
+	}
+	t.all = []json.RawMessage{t.Data}
 	more, _ := in["more"].([]string)
 	for i, text := range more {
 		if !json.Valid([]byte(text)) {
-			return f, wrong("more", fmt.Sprintf("line %d is not JSON", i+1))
+			wrongly("more/"+strconv.Itoa(i), "is not JSON")
 		}
-		f.Data = append(f.Data, json.RawMessage(text))
+		t.all = append(t.all, json.RawMessage(text))
 	}
-	if len(f.Data) > mostTrials {
-		return f, wrong("more", fmt.Sprintf("has %d lines; at most %d are allowed", len(more), mostTrials-1))
+	if len(t.all) > mostTrials {
+		wrongly("more", fmt.Sprintf("has %d lines; at most %d are allowed", len(more), mostTrials-1))
 	}
-	if text, _ := in["delay"].(string); text != "" {
-		f.Delay, err = policy.ParseDuration(text)
-		if err != nil || f.Delay < 0 || f.Delay > longest {
-			return f, wrong("delay", "must be a duration from 0s to 1h, such as 10s")
+	if text := text("delay"); text != "" {
+		var err error
+		if t.delay, err = policy.ParseDuration(text); err != nil || t.delay < 0 || t.delay > longest {
+			wrongly("delay", "must be a duration from 0s to 1h, such as 10s")
 		}
 	}
-	f.Order, _ = in["order"].(string)
-	for i, n := 0, len(f.Data); i < n; i++ {
+	for i, n := 0, len(t.all); i < n; i++ {
 		turn := i
-		switch f.Order {
+		switch t.order {
 		case "backwards":
 			turn = n - 1 - i
 		case "first_last":
 			turn = (i + n - 1) % n
 		}
-		f.Turn = append(f.Turn, turn)
+		t.turn = append(t.turn, turn)
 	}
-	return f, nil
+	return t, own
 }
 
-// said is what follows from sending them.
-func (f *trialFaults) said() string {
-	said := "A test is on its way."
-	if n := len(f.Data); n > 1 {
-		said = say.Many(n, "test is", "tests are") + " on their way, a second apart"
-		switch f.Order {
-		case "backwards":
-			said += ", the last one first"
-		case "first_last":
-			said += ", the first one last"
+// send sends tests to one endpoint. A test is a real request with the trigger test; it goes to this
+// endpoint alone, whatever it subscribes to. A form that is sent twice sends the same tests. The
+// page is drawn again, with the inputs as they were and the answers.
+func (t *trialPlan) send(v *visit) error {
+	sent, once := make([]string, len(t.all)), v.PostForm.Get("once")
+	for i, data := range t.all {
+		in, key := map[string]any{"type": t.Type, "data": data}, ""
+		if later := t.delay + time.Duration(t.turn[i])*trialGap; later > 0 {
+			in["delay"] = later.String()
 		}
-		said += "."
-	}
-	if f.Delay > 0 {
-		said += " The first is sent in " + say.Spoken(f.Delay) + "."
-	}
-	return said
-}
-
-// sendTrial sends test events to one endpoint. A test is a real request with the trigger test; it
-// goes to this endpoint alone, whatever it subscribes to.
-func (v *visit) sendTrial() (string, error) {
-	e, endpoint, twice, err := v.trialEvent()
-	if err != nil {
-		return "", err
-	}
-	if endpoint == "" {
-		return "", wrong("endpoint", "choose the endpoint that gets it")
-	}
-	f, err := v.faults(e.Data)
-	if err != nil {
-		return "", err
-	}
-	sent := make([]string, len(f.Data))
-	for i, data := range f.Data {
-		d, err := v.client.TestEndpointLater(v.Context(), endpoint, f.Delay+time.Duration(f.Turn[i])*trialGap, e.Type, data)
-		if err != nil {
-			return "", err
+		if once != "" {
+			key = fmt.Sprintf("%s-test-%d", once, i)
 		}
-		sent[f.Turn[i]] = d.ID
+		var d client.Delivery
+		if err := v.client.PostOnce(v.Context(), "/v1/endpoints/"+url.PathEscape(t.endpoint)+"/test", key, in, &d); err != nil {
+			return err
+		}
+		sent[t.turn[i]] = d.ID
 	}
-	to, said := url.Values{"sent": sent}, f.said()
-	if twice {
-		to.Set("twice", "1")
-		said += " When it has arrived, Send again delivers the same event a second time, with the same id."
-	}
-	v.goTo("/playground?" + to.Encode())
-	return said, nil
+	v.PostForm["sent"] = sent
+	return nil
 }
 
-// answers show what became of the tests that were sent, in the order of sending.
-func (m *playgroundModel) answers(v *visit, sent []string) error {
-	if len(sent) > mostTrials {
+// answers show what became of the tests that were sent, in the order of sending. If it was asked
+// for, the event of a single test is sent again under its id, once it has been answered.
+func (m *playgroundModel) answers(v *visit) error {
+	if m.IDs = v.PostForm["sent"]; len(m.IDs) > mostTrials {
 		return refused(http.StatusBadRequest, "Too many tests are named.", "Open the playground again.")
 	}
-	names, results, open := map[string]string{}, []string{}, 0
-	for _, id := range sent {
-		d, err := v.client.Delivery(v.Context(), id)
+	ctx, cancel := context.WithTimeout(v.Context(), v.web.Bounds.Answer)
+	defer cancel()
+	var did []string
+	begins := ""
+	for i := 0; i < len(m.IDs); i++ {
+		d, err := v.outcome(ctx, m.IDs[i])
 		if err != nil {
 			return err
 		}
-		if d.Status == grapnel.Pending {
-			open++
+		m.Sent = append(m.Sent, v.deliveryRow(d, map[string]string{}))
+		if d.AttemptsMade == 0 {
+			continue
 		}
-		if d.Last != nil {
-			word := words.Result(d.Last.StatusCode, d.Last.ErrorClass)
-			if len(sent) == 1 {
-				word += " after " + say.Took(d.Last.Duration.Std())
+		said, body := testDid(d)
+		did, begins = append(did, strings.TrimSuffix(said, ".")), body
+		if len(m.IDs) == 1 && v.PostForm.Get("twice") != "" && v.mayDo("/deliveries/{id}/retry") {
+			again, err := v.orderOnce("/v1/deliveries/", d.ID, "/retry", map[string]string{"reason": byDashboard})
+			if err != nil {
+				return err
 			}
-			results = append(results, word)
+			m.IDs = append(m.IDs, again.ID)
 		}
-		m.Sent = append(m.Sent, v.deliveryRow(d, names))
 	}
-	switch {
-	case len(results) > 0:
-		m.Verdict.Pieces = []piece{{"The endpoint answered " + strings.Join(results, ", ") + ".", ""}}
-	default:
-		m.Verdict.Pieces = []piece{{"The endpoint has not answered yet.", ""}}
+	said := "The endpoint has not answered yet."
+	if len(did) > 0 {
+		said = "The endpoint " + strings.Join(did, ", then ") + "."
 	}
-	m.Verdict.Next = "A delivery's page has the request and the answer."
-	if open > 0 {
-		m.Verdict.Next = say.Many(open, "test has", "tests have") + " no answer yet. " + m.Verdict.Next
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look again", Href: v.link(v.here())})
-	}
-	if v.URL.Query().Get("twice") != "" && open == 0 && v.mayDo("/deliveries/{id}/retry") {
-		again := v.link("/deliveries/" + url.PathEscape(sent[0]) + "/retry")
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Send again", Post: again, Main: true})
+	m.Verdict.say(said, "", strings.TrimSpace(begins+" A delivery's page has the request and the answer."))
+	if open := len(m.IDs) - len(did); open > 0 {
+		m.Open = say.Many(open, "test has", "tests have") + " no answer yet."
 	}
 	return nil
 }

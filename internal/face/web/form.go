@@ -9,9 +9,11 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 // A page with a form and the action that the form posts to have the same path. If the API refuses
@@ -120,11 +122,7 @@ func (f *form) place(told *client.Error) {
 		if at := f.find(fault.Pointer); at == nil {
 			f.Problems = append(f.Problems, sentence(strings.TrimPrefix(fault.Pointer+": "+fault.Detail, ": ")))
 		} else {
-			rest, below := strings.CutPrefix(fault.Pointer, "/"+at.Name+"/")
-			if !below {
-				rest = ""
-			}
-			at.Problem = strings.TrimSpace(at.Problem + " " + sentence(strings.TrimPrefix(rest+": "+fault.Detail, ": ")))
+			at.Problem = strings.TrimSpace(at.Problem + " " + words.Literal(strings.TrimPrefix(at.part(fault.Pointer)+": "+fault.Detail, ": ")))
 		}
 	}
 	for i := range f.Groups {
@@ -132,6 +130,28 @@ func (f *form) place(told *client.Error) {
 			f.Groups[i].Folded = false
 		}
 	}
+}
+
+// part names the part of an input's value that a pointer of the API is about: a line of a list, a
+// member; empty: all of it.
+func (at *field) part(pointer string) string {
+	rest, below := strings.CutPrefix(pointer, "/"+at.Name+"/")
+	if !below {
+		return ""
+	}
+	n, err := strconv.Atoi(rest)
+	if at.Kind != kindLines || err != nil {
+		return rest
+	}
+	for i, line := range strings.Split(at.Value, "\n") { // an empty line is no entry
+		if strings.TrimSpace(line) != "" {
+			n--
+		}
+		if n < 0 {
+			return fmt.Sprintf("line %d", i+1)
+		}
+	}
+	return rest
 }
 
 // find is the input that a pointer of the API is about: the one with the longest name that leads to
@@ -215,6 +235,7 @@ var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
 	{group: "The event", at: "type", label: "Event type", sample: "invoice.paid"},
 	{at: "key", label: "Key", sample: "inv_123", help: "events of one key arrive in order. Empty: no order"},
 	{at: "data", label: "Data", help: "JSON. It is sent byte for byte: digits and the order of members stay"},
+	{at: "metadata", label: "Metadata", sample: "request: req_1", help: "one on each line"},
 	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
 	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
 	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},

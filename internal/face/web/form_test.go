@@ -98,6 +98,10 @@ func answering(s *site, fields ...client.Field) *[]sent {
 	return &got
 }
 
+// refusable says whether the API got one request, which it has to refuse: the form has faults of
+// its own.
+func refusable(all []sent) bool { return len(all) == 1 && all[0].body[unread] == true }
+
 func bodiesOf(all []sent) (bodies []any) {
 	for _, rq := range all {
 		bodies = append(bodies, rq.body)
@@ -168,8 +172,8 @@ func TestFormsSendWhatWasChanged(t *testing.T) {
 	}
 }
 
-// TestRefusedForms: each fault stands at its input, the input keeps its text, and a fault of
-// the form itself never reaches the API.
+// TestRefusedForms: each fault stands at its input, the input keeps its text, and faults of the
+// form itself come together with those that the API finds in the rest of it.
 func TestRefusedForms(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
@@ -193,12 +197,13 @@ func TestRefusedForms(t *testing.T) {
 	}
 	*got = nil
 	w = s.ask("POST", "/endpoints/new", s.filled("/endpoints/new", url.Values{"url": {"https://a.example"}, "headers": {"no colon"}, "max_concurrency": {"many"}}))
-	for _, want := range []string{`value="https://a.example"`, "Line 1 has no colon; write name: value.", `&#34;many&#34; is no number.`} {
+	for _, want := range []string{`value="https://a.example"`, "Line 1 has no colon; write name: value.", `&#34;many&#34; is no number.`,
+		`id="wrong-url" role="alert">Is no URL.`, `id="wrong-headers" role="alert">Line 1`} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("answered %d without %s", w.Code, want)
 		}
 	}
-	if w.Code != http.StatusUnprocessableEntity || len(*got) != 0 {
+	if w.Code != http.StatusUnprocessableEntity || !refusable(*got) {
 		t.Errorf("answered %d; the API got %v", w.Code, *got)
 	}
 	if w := s.ask("POST", "/endpoints/ep_1/edit", url.Values{"token": {s.token("/")}, "was": {"{"}}); w.Code != http.StatusBadRequest {
@@ -234,9 +239,10 @@ func TestSecretsAreShownOnce(t *testing.T) {
 	s.signIn()
 	got := answering(s)
 	form := s.filled("/endpoints/ep_1/rotate", url.Values{"overlap": {"1h"}, "confirm": {"yes"}})
-	if w := s.ask("POST", "/endpoints/ep_1/rotate", form); w.Code != 422 || len(*got) != 0 || strings.Contains(w.Body.String(), "whsec_shownonce") {
+	if w := s.ask("POST", "/endpoints/ep_1/rotate", form); w.Code != 422 || !refusable(*got) || strings.Contains(w.Body.String(), "whsec_shownonce") {
 		t.Errorf("without its word: answered %d, the API got %v", w.Code, *got)
 	}
+	*got = nil
 	form.Set("confirm", "rotate")
 	w := s.ask("POST", "/endpoints/ep_1/rotate", form)
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "whsec_shownonce") || w.Header().Get("Cache-Control") != "no-store" {
@@ -347,28 +353,36 @@ func TestPlayground(t *testing.T) {
 	for _, c := range [][2]string{{`{"n": }`, "Line 1, column 7: this is not JSON"}, {"", "Is needed"}} {
 		paths = nil
 		w := s.ask("POST", "/playground", event("data", c[0], "then", "publish"))
-		if w.Code != 422 || len(paths) != 0 || !strings.Contains(w.Body.String(), c[1]) || !strings.Contains(w.Body.String(), html.EscapeString(c[0])+"</textarea>") {
+		if w.Code != 422 || !slices.Equal(paths, []string{"/v1/events/preview?endpoint=ep_1"}) || !strings.Contains(w.Body.String(), c[1]) || !strings.Contains(w.Body.String(), html.EscapeString(c[0])+"</textarea>") {
 			t.Errorf("%q: answered %d, the API got %v", c[0], w.Code, paths)
 		}
 	}
 	paths = nil
-	if w := s.ask("POST", "/playground", event("then", "send", "twice", "1")); w.Code != 303 || !slices.Equal(paths, []string{"/v1/endpoints/ep_1/test"}) ||
-		!strings.HasPrefix(w.Header().Get("Location"), "/playground?sent=") {
-		t.Errorf("answered %d to %s, the API got %v", w.Code, w.Header().Get("Location"), paths)
+	w = s.ask("POST", "/playground", event("then", "send", "twice", "1"))
+	if body = w.Body.String(); w.Code != 200 || len(paths) != 2 || paths[0] != "/v1/endpoints/ep_1/test" || !strings.HasSuffix(paths[1], "/retry") {
+		t.Errorf("answered %d, the API got %v", w.Code, paths)
+	}
+	for _, want := range []string{"The endpoint answered ", ", then answered ", `{&#34;n&#34;: 1.00}</textarea>`, `<option value="ep_1" selected>`, `name="twice" value="1" checked`} {
+		if !strings.Contains(body, want) || strings.Contains(body, "has no answer yet") {
+			t.Errorf("after sending, the page is without %s, or contradicts itself", want)
+		}
+	}
+	for _, fault := range faults(body) {
+		t.Error(fault)
 	}
 	three := event("then", "send", "more", "{\"n\":2}\n{\"n\":3}", "order", "backwards", "delay", "10s")
-	if got := answering(s); s.ask("POST", "/playground", three).Code != 303 ||
+	if got := answering(s); s.ask("POST", "/playground", three).Code != 200 || (*got)[0].once == "" || (*got)[0].once == (*got)[1].once ||
 		!reflect.DeepEqual(bodiesOf(*got), []any{
 			map[string]any{"type": "a.b", "data": map[string]any{"n": 1.0}, "delay": "12s"},
 			map[string]any{"type": "a.b", "data": map[string]any{"n": 2.0}, "delay": "11s"},
 			map[string]any{"type": "a.b", "data": map[string]any{"n": 3.0}, "delay": "10s"}}) {
 		t.Errorf("backwards: the API got %v", *got)
 	}
-	for _, c := range [][3]string{{"more", "{}\n{", "Line 2 is not JSON"}, {"more", strings.Repeat("{}\n", 10), "at most 9"},
+	for _, c := range [][3]string{{"more", "{}\n{", "Line 2: is not JSON"}, {"more", strings.Repeat("{}\n", 10), "at most 9"},
 		{"delay", "2h", "from 0s to 1h"}, {"delay", "soon", "from 0s to 1h"}} {
 		got := answering(s)
 		w := s.ask("POST", "/playground", event("then", "send", c[0], c[1]))
-		if w.Code != 422 || len(*got) != 0 || !strings.Contains(w.Body.String(), c[2]) {
+		if w.Code != 422 || len(*got) != 1 || (*got)[0].path != "/v1/events/preview" || !strings.Contains(w.Body.String(), c[2]) {
 			t.Errorf("%s %q: answered %d, the API got %v", c[0], c[1], w.Code, *got)
 		}
 	}

@@ -25,6 +25,8 @@ func formPages() []page {
 		fillIn("API keys", "/keys/new", "Create an API key", newKey, addKey, createKeyCommand).needs(grapnel.ScopeAdmin),
 		fillIn("Sources", "/sources/new", "Add a source", newSource, addSource, createSourceCommand),
 		fillIn("Sources", "/sources/{id}/edit", "Change a source", editSource, saveSource, "grapnel sources update --on-unverified reject"),
+		fillIn("Sources", "/sources/{id}/rotate", "Rotate a secret", rotateSourceForm, rotateSource,
+			"grapnel sources rotate-secret --overlap 24h"),
 		fillIn("Sources", "/sources/{id}/delete", "Delete a source", deleteSourceForm,
 			deletes((*client.Client).DeleteSource, "/sources", "The source is deleted."), "grapnel sources delete"),
 		fillIn("Channels", "/channels/new", "Add a channel", newChannel, addChannel, createChannelCommand),

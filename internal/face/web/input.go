@@ -23,7 +23,14 @@ type input struct {
 	group  string // heading of the inputs from here on; empty: that of the input before
 	when   string // create or update: only then; empty: both
 	owner  bool   // only for sessions that are bound to no tenant
+	pauses string // table or exponential: only for such a schedule
 }
+
+// The inputs of the other kind of schedule are hidden by a style sheet, and not read.
+const (
+	pausesTable       = "table"
+	pausesExponential = "exponential"
+)
 
 // The kinds of inputs.
 const (
@@ -55,7 +62,12 @@ type field struct {
 	Needed              bool
 	Most                int // bytes; 0: the form's limit alone
 	On                  bool
+	Pauses              string // the schedule that it is for; empty: all
+	Wide                bool   // a choice whose words need the whole line
 }
+
+// longWord is the length from which the word of a choice needs the whole line.
+const longWord = 25
 
 // member finds what a pointer names in a type of package wire.
 func member(t reflect.Type, pointer string) (reflect.StructField, bool) {
@@ -117,7 +129,7 @@ func kindOf(f reflect.StructField) string {
 
 // field makes the input of a row, with the value of the member and without a problem.
 func (in *input) field(t reflect.Type, value string, choices []option) field {
-	out := field{Name: in.at, Label: in.label, Kind: in.kind, Help: in.help, Sample: in.sample, Value: value}
+	out := field{Name: in.at, Label: in.label, Kind: in.kind, Help: in.help, Sample: in.sample, Value: value, Pauses: in.pauses}
 	if m, known := member(t, in.at); known {
 		out.Kind, out.Help = cmp.Or(out.Kind, kindOf(m)), cmp.Or(out.Help, m.Tag.Get("doc"))
 		out.Needed = m.Tag.Get("required") == "true" && !strings.Contains(in.at, "/")
@@ -148,6 +160,7 @@ func (in *input) field(t reflect.Type, value string, choices []option) field {
 			out.Options = append(out.Options, c)
 		}
 	}
+	out.Wide = slices.ContainsFunc(out.Options, func(o option) bool { return len(o.Word) >= longWord })
 	out.On = out.Kind == kindTick && out.Value == "true"
 	return out
 }

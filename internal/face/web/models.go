@@ -217,6 +217,8 @@ type playgroundModel struct {
 	Curl    string
 	Tampers []ownLine
 	Sent    []deliveryRow
+	IDs     []string // of the tests that were sent, in the order of sending
+	Open    string   // how many have no answer yet; empty: all have
 	Command string
 	Publish bool // the session may publish
 }

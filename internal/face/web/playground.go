@@ -44,11 +44,11 @@ func playground(v *visit) (playgroundModel, error) {
 	}
 	m.Verdict.say("Compose an event, and see who would get it.", "",
 		"Looking publishes nothing. The request is shown as the endpoint would get it, with its signature.")
-	if sent := v.URL.Query()["sent"]; len(sent) > 0 {
-		return m, m.answers(v, sent)
-	}
-	if !v.again() || v.refusal != nil {
+	switch {
+	case !v.again() || v.refusal != nil:
 		return m, nil
+	case len(v.PostForm["sent"]) > 0:
+		return m, m.answers(v)
 	}
 	return m, m.look(v)
 }
@@ -89,11 +89,11 @@ func (m *playgroundModel) types(v *visit) error {
 
 // look asks the API who would get the event.
 func (m *playgroundModel) look(v *visit) error {
-	e, endpoint, _, err := v.trialEvent()
+	e, err := v.trial(false)
 	if err != nil {
 		return err
 	}
-	p, err := v.client.Preview(v.Context(), e, endpoint)
+	p, err := v.client.Preview(v.Context(), e.NewEvent, e.endpoint)
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,9 @@ func (m *playgroundModel) look(v *visit) error {
 	m.Command = "grapnel send " + shellQuote(e.Type) + " -d " + shellQuote(string(e.Data))
 	if e.Key != "" {
 		m.Command += " --key " + shellQuote(e.Key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Metadata)) {
+		m.Command += " --metadata " + shellQuote(name+"="+e.Metadata[name])
 	}
 	if p.Request != nil {
 		m.request(v, p.Request)
@@ -157,34 +160,34 @@ func curlOf(rq *client.PreviewRequest, header map[string]string, body string) st
 	return strings.Join(append(words, "--data-raw "+shellQuote(body), shellQuote(rq.URL)), " ")
 }
 
-// tryOut looks, or sends to one endpoint, or publishes.
+// tryOut looks, or sends to one endpoint, or publishes. If the form itself has faults, a preview
+// finds the others.
 func tryOut(v *visit) (string, error) {
-	switch v.PostForm.Get("then") {
-	case "publish":
-		return v.publishTrial()
-	case "send":
-		return v.sendTrial()
+	then := v.PostForm.Get("then")
+	t, own := v.trial(then == "send")
+	if then != "answers" {
+		delete(v.PostForm, "sent")
 	}
-	e, endpoint, _, err := v.trialEvent()
-	if err != nil {
-		return "", err
+	err := own
+	switch {
+	case then == "answers":
+		return "", errPreview
+	case own != nil || then == "":
+		_, err = v.client.Preview(v.Context(), t.NewEvent, t.endpoint)
+	case then == "send":
+		err = t.send(v)
+	default:
+		return v.publishTrial(t.NewEvent)
 	}
-	if _, err := v.client.Preview(v.Context(), e, endpoint); err != nil { // so that a refusal is drawn at its input
-		return "", err
-	}
-	return "", errPreview
+	return "", cmp.Or(joined(own, err), errPreview)
 }
 
-func (v *visit) publishTrial() (string, error) {
-	e, _, _, err := v.trialEvent()
-	if err != nil {
-		return "", err
-	}
+func (v *visit) publishTrial(e client.NewEvent) (string, error) {
 	e.ID = v.PostForm.Get("once") // a second click publishes the same event, which is stored once
 	made, err := v.client.Publish(v.Context(), e)
 	if err != nil {
 		return "", err
 	}
 	v.goTo("/events/" + url.PathEscape(made.ID) + v.ofTenant(e.Tenant))
-	return "Published, for " + say.Many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+	return "Published as the event " + made.ID + ", for " + say.Many(made.Deliveries, "endpoint", "endpoints") + ".", nil
 }

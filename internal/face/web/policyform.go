@@ -25,11 +25,12 @@ var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
 		help: "a preset, or a policy of yours. Headers, transform, format and order of the preset apply where an endpoint says nothing"},
 	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
 	{group: "Attempts", at: "schedule/mode", label: "Pauses", kind: kindChoice},
-	{at: "schedule/delays", label: "Table of pauses", sample: "0s\n5s\n5m", help: "one on each line; the first is before the first attempt. Not for exponential pauses"},
-	{at: "schedule/tail", label: "After the table", kind: kindChoice},
-	{at: "schedule/base", label: "First pause", kind: kindText, sample: "5s", help: "exponential only"},
-	{at: "schedule/factor", label: "Factor", kind: kindNumber, sample: "2", help: "exponential only"},
-	{at: "schedule/max", label: "Longest pause", kind: kindText, sample: "1h", help: "exponential only"},
+	{at: "schedule/delays", label: "Table of pauses", sample: "0s\n5s\n5m", help: "one on each line; the first is before the first attempt. Not for exponential pauses",
+		pauses: pausesTable},
+	{at: "schedule/tail", label: "After the table", kind: kindChoice, pauses: pausesTable},
+	{at: "schedule/base", label: "First pause", kind: kindText, sample: "5s", help: "exponential only", pauses: pausesExponential},
+	{at: "schedule/factor", label: "Factor", kind: kindNumber, sample: "2", help: "exponential only", pauses: pausesExponential},
+	{at: "schedule/max", label: "Longest pause", kind: kindText, sample: "1h", help: "exponential only", pauses: pausesExponential},
 	{at: "max_attempts", label: "Most attempts", kind: kindNumber, help: "Empty: no limit"},
 	{at: "max_age", label: "Oldest delivery", kind: kindText, sample: "72h",
 		help: "an older delivery is not attempted again. Empty: no limit"},
@@ -50,12 +51,12 @@ var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
 }}
 
 var policyChoices = map[string][]option{
-	"schedule/mode": {{Value: "since_previous", Word: "a table; each pause counts from the attempt before"}, {Value: "since_first", Word: "a table; each time counts from the first attempt"},
-		{Value: "exponential", Word: "exponential"}},
+	"schedule/mode": {{Value: "since_previous", Word: "a table, from attempt to attempt"}, {Value: "since_first", Word: "a table, from the first attempt on"},
+		{Value: pausesExponential, Word: "exponential"}},
 	"schedule/tail": {{Value: "stop", Word: "stop"}, {Value: "repeat", Word: "repeat the last pause"}, {Value: "", Word: "not set"}},
 	"retry_after":   {{Value: "extend", Word: "may lengthen a pause"}, {Value: "ignore", Word: "is ignored"}},
 	"on_exhausted":  {{Value: "dead_letter", Word: "is a dead letter, which can be replayed"}, {Value: "discard", Word: "is discarded"}},
-	"then": {{Value: "advance", Word: "advance: the key goes on with the next event"},
+	"then": {{Value: "advance", Word: "advance: its next event goes out"},
 		{Value: "block", Word: "block: the key waits for an operator"}},
 	"disable/of":      failures(),
 	"disable/pending": {{Value: "hold", Word: "are held"}, {Value: "drop", Word: "are dropped"}},
@@ -154,10 +155,7 @@ func editPolicy(v *visit) (policyFormModel, error) {
 
 // typedPolicy is the policy in the form as a whole document. Limits that are empty are no limits.
 func (v *visit) typedPolicy() (map[string]any, error) {
-	doc, err := v.creation(&policyBlank)
-	if err != nil {
-		return nil, err
-	}
+	doc, own := v.creation(&policyBlank)
 	for _, limit := range []string{"max_attempts", "max_age"} {
 		if _, given := doc[limit]; !given {
 			doc[limit] = nil
@@ -166,37 +164,36 @@ func (v *visit) typedPolicy() (map[string]any, error) {
 	if _, given := doc["limits"]; !given {
 		doc["limits"] = []any{}
 	}
-	return doc, nil
+	return doc, own
 }
 
 // rehearse shows what the policy in the form would do, or puts its faults at the inputs.
 func (m *policyFormModel) rehearse(v *visit) error {
-	doc, err := v.typedPolicy()
+	doc, own := v.typedPolicy()
+	delete(doc, "tenant")
+	delete(doc, "name")
+	delete(doc, "preset") // the form has every rule
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	rules, err := policy.Parse(text)
 	if err == nil {
-		delete(doc, "tenant")
-		delete(doc, "name")
-		delete(doc, "preset") // the form has every rule
-		var text []byte
-		if text, err = json.Marshal(doc); err != nil {
-			return err
-		}
-		var rules policy.Policy
-		if rules, err = policy.Parse(text); err == nil {
-			return m.show(v, &rules)
-		}
+		return m.show(v, &rules)
 	}
 	if v.refusal != nil { // the form has its faults already
 		return nil
 	}
 	var wrong policy.Errors
-	var told *client.Error
-	switch {
-	case errors.As(err, &wrong):
-		told = &client.Error{}
+	if errors.As(err, &wrong) {
+		var fields []client.Field
 		for _, e := range wrong {
-			told.Fields = append(told.Fields, client.Field{Pointer: e.Pointer, Detail: e.Detail})
+			fields = append(fields, client.Field{Pointer: e.Pointer, Detail: e.Detail})
 		}
-	case !errors.As(err, &told):
+		err = invalid(fields...)
+	}
+	var told *client.Error
+	if err = joined(own, err); !errors.As(err, &told) {
 		return err
 	}
 	m.Form.place(told)
@@ -225,12 +222,9 @@ func addPolicy(v *visit) (string, error) {
 	if v.PostForm.Get("preview") != "" {
 		return "", errPreview
 	}
-	doc, err := v.typedPolicy()
-	if err != nil {
-		return "", err
-	}
+	doc, own := v.typedPolicy()
 	var made client.Policy
-	if err := v.postOnce("/v1/policies", doc, &made); err != nil {
+	if err := joined(own, v.postOnce("/v1/policies", doc, &made)); err != nil {
 		return "", err
 	}
 	v.goTo("/policies/" + url.PathEscape(made.ID))

@@ -173,11 +173,11 @@ func TestPreviewIsWhatStarts(t *testing.T) {
 	form.Set("rate", "fast")
 	form.Del("canary")
 	w := s.ask("POST", "/replays/start", form)
-	if w.Code != http.StatusBadRequest {
+	if w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a rate that is none: answered %d", w.Code)
 	}
 	again := w.Body.String()
-	if !slices.Equal(field(again, "order"), form["order"]) || strings.Contains(again, "checked> Send one first") ||
+	if !slices.Equal(field(again, "order"), form["order"]) || strings.Contains(again, `name="canary" value="1" checked`) ||
 		!slices.Equal(field(again, "back")[:1], field(body, "back")[:1]) {
 		t.Errorf("the preview that is drawn again is another: %s", again)
 	}

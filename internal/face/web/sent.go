@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -14,10 +15,33 @@ import (
 )
 
 // A form that a browser sends becomes a request to the API: the texts of its inputs, as JSON of the
-// inputs' kinds. form.go draws it.
+// inputs' kinds. form.go draws it. If a text has not its input's form, the request is sent without
+// it and with the member unread, so that the API refuses it and names the faults of the rest.
+
+// unread is a member of no request. The API refuses every body that has it, whatever else it has.
+const unread = "texts of the form that cannot be read"
+
+// joined are a form's own faults and those that the API found in the rest of the form.
+func joined(own, told error) error {
+	var mine, theirs *client.Error
+	if !errors.As(own, &mine) {
+		return told
+	}
+	if !errors.As(told, &theirs) {
+		return own
+	}
+	all := mine.Fields
+	for _, fault := range theirs.Fields {
+		twice := slices.ContainsFunc(mine.Fields, func(is client.Field) bool { return is.Pointer == fault.Pointer })
+		if !twice && fault.Pointer != "/"+unread {
+			all = append(all, fault)
+		}
+	}
+	return invalid(all...)
+}
 
 // creation reads the form of an object that does not exist yet. An empty input is left to the API's
-// default.
+// default. The error has the texts that cannot be read; the request has the others.
 func (v *visit) creation(b *blank) (map[string]any, error) {
 	return v.request(b, "create", nil)
 }
@@ -46,6 +70,9 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 		at := in.field(b.of, "", nil)
 		old, known := was[in.at]
 		text := v.typed(&at)
+		if in.pauses != "" && (in.pauses == pausesExponential) != (v.PostForm.Get("schedule/mode") == pausesExponential) {
+			text = "" // the page does not show the input
+		}
 		if at.Kind == kindTicks {
 			text = inOrder(text, old)
 		}
@@ -78,7 +105,8 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 		}
 	}
 	if len(faults) > 0 {
-		return nil, invalid(faults...)
+		out[unread] = true
+		return out, invalid(faults...)
 	}
 	return out, nil
 }
@@ -185,15 +213,15 @@ func checkedJSON(text string) (json.RawMessage, error) {
 
 // save sends the changes in the form of the thing whose id is in the path, and leads to a page.
 func (v *visit) save(b *blank, to, notice string, update func(id string, changes map[string]any) error) (string, error) {
-	changes, err := v.changes(b)
-	if err != nil {
-		return "", err
+	changes, own := v.changes(b)
+	if changes == nil {
+		return "", own
 	}
 	v.goTo(v.ofThis(to))
 	if len(changes) == 0 {
 		return "Nothing was changed.", nil
 	}
-	return notice, update(v.PathValue("id"), changes)
+	return notice, joined(own, update(v.PathValue("id"), changes))
 }
 
 // deletes makes the action of a form that deletes the thing whose id is in the path.
@@ -215,11 +243,8 @@ func unaudited(call func(*client.Client, context.Context, string) error) func(*c
 
 // create sends the form of an object that does not exist yet, once; made is the API's answer.
 func (v *visit) create(b *blank, path string, made any) error {
-	in, err := v.creation(b)
-	if err != nil {
-		return err
-	}
-	return v.postOnce(path, in, made)
+	in, own := v.creation(b)
+	return joined(own, v.postOnce(path, in, made))
 }
 
 // postOnce creates something with the form's idempotency key, so that a form that the browser sends
@@ -269,22 +294,3 @@ func (v *visit) consented(word string) (reason string, err error) {
 
 // deleteWord confirms that something may be deleted.
 const deleteWord = "delete"
-
-// trialEvent reads the event that was typed in. Its data keep their bytes.
-func (v *visit) trialEvent() (e client.NewEvent, endpoint string, twice bool, err error) {
-	in, err := v.creation(&trialBlank)
-	if err != nil {
-		return e, "", false, err
-	}
-	text := func(name string) string { s, _ := in[name].(string); return s }
-	e.Type, e.Key, e.Tenant = text("type"), text("key"), text("tenant")
-	if v.session.Tenant != "" {
-		e.Tenant = v.session.Tenant
-	}
-	e.Data, _ = in["data"].(json.RawMessage)
-	if len(e.Data) == 0 {
-		return e, "", false, wrong("data", "is needed; write {} for an event without data")
-	}
-	twice, _ = in["twice"].(bool)
-	return e, text("endpoint"), twice, nil
-}

@@ -107,10 +107,7 @@ func addSource(v *visit) (string, error) {
 	if !known {
 		return "", wrong("verify/scheme", "choose the provider first")
 	}
-	in, err := v.creation(sourceBlank(name, &s))
-	if err != nil {
-		return "", err
-	}
+	in, own := v.creation(sourceBlank(name, &s))
 	if name != outboxScheme {
 		verify, _ := in["verify"].(map[string]any)
 		if verify == nil {
@@ -120,7 +117,7 @@ func addSource(v *visit) (string, error) {
 		in["verify"] = verify
 	}
 	var made client.Source
-	if err := v.postOnce("/v1/sources", in, &made); err != nil {
+	if err := joined(own, v.postOnce("/v1/sources", in, &made)); err != nil {
 		return "", err
 	}
 	v.goTo("/sources/" + url.PathEscape(made.ID))
@@ -177,6 +174,32 @@ func saveSource(v *visit) (string, error) {
 		return err
 	})
 	return notice + released, err
+}
+
+func rotateSourceForm(v *visit) (formModel, error) {
+	s, err := v.client.Source(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.form(&sourceRotation, nil, overlaps)
+	m := v.formPage("Rotate the secret", f, "Rotate the secret", v.below("/sources", s.Name, s.ID, "Rotate the secret")...)
+	m.Verdict.say("Give "+s.Name+" a new secret.", "",
+		"Make the new secret at "+s.Provider.Title+" first. Requests that either secret verifies are accepted until the old one ends.")
+	return m, err
+}
+
+func rotateSource(v *visit) (string, error) {
+	var s client.Source
+	at := v.ofThis("/sources/{id}")
+	if err := v.rotate(&sourceRotation, "/v1"+at+"/rotate-secret", &s); err != nil {
+		return "", err
+	}
+	v.goTo(at)
+	said := "Requests are verified with the new secret now."
+	if all := s.Verify.Secrets; len(all) > 1 && all[1].ExpiresAt != nil {
+		said += " The old one ends " + v.at(*all[1].ExpiresAt).Relative() + "."
+	}
+	return said, nil
 }
 
 func deleteSourceForm(v *visit) (formModel, error) {

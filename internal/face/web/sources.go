@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,6 +166,9 @@ func source(v *visit) (sourceModel, error) {
 		m.Try = triggerCommand(s.Verify.Scheme, s.ID)
 	}
 	m.Links = v.formLinks("/sources/{id}/", "edit", "Change", "delete", "Delete")
+	if len(s.Verify.Secrets) > 0 {
+		m.Links = slices.Insert(m.Links, min(1, len(m.Links)), v.formLinks("/sources/{id}/", "rotate", "Rotate the secret")...)
+	}
 	return m, nil
 }
 

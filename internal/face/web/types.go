@@ -64,7 +64,8 @@ type Bounds struct {
 	Sample    int           `bound:"100" tiny:"100"` // named deliveries that the plans of one preview look at, likewise
 	Counting  time.Duration `bound:"5ms" tiny:"1m"`  // for the plans of one preview, unless all is to be counted
 
-	Body int `bound:"16384"` // bytes of a body that a page shows
+	Body   int           `bound:"16384"`           // bytes of a body that a page shows
+	Answer time.Duration `bound:"3s" tiny:"500ms"` // for which a page waits for the answer to a test
 }
 
 // web is what all pages share. Nothing in it changes after New but the live readers.

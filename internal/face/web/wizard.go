@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,11 +34,7 @@ type wizardModel struct {
 	Start   string   // where it is started; empty: there is nothing to start
 	Button  string
 	Count   string // where everything is counted, if the time was too short; empty: it is
-	Rate    string
-	Stop    string
-	Reason  string
-	Canary  bool
-	Faults  []string // why the start was refused
+	How     form   // how it runs
 }
 
 // planRow is what a replay of one endpoint would do.
@@ -58,6 +55,13 @@ const (
 	usualStop = 10
 )
 
+var wizardBlank = blank{of: reflect.TypeFor[wire.NewReplay](), rows: []input{
+	{at: "rate", label: "Per second", help: "at most 10,000"},
+	{at: "stop_after", label: "Stop after failures in a row", help: "Empty: never"},
+	{at: "reason", label: "Reason", help: "for the audit"},
+	{at: "canary", label: "Send one first", help: "and wait until it has arrived"},
+}}
+
 func wizard(v *visit) (wizardModel, error) {
 	s, f, err := v.deadSearch()
 	if err != nil {
@@ -65,12 +69,14 @@ func wizard(v *visit) (wizardModel, error) {
 	}
 	query := v.URL.Query()
 	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "",
-		Preview: v.link("/replays/new"), Rate: strconv.Itoa(usualRate), Stop: strconv.Itoa(usualStop), Canary: true}
-	if v.again() {
-		var f form
-		f.place(v.refusal)
-		m.Faults, m.Canary = f.Problems, v.PostForm.Get("canary") != ""
-		m.Rate, m.Stop, m.Reason = v.PostForm.Get("rate"), v.PostForm.Get("stop_after"), v.PostForm.Get("reason")
+		Preview: v.link("/replays/new")}
+	if m.How, err = v.form(&wizardBlank, nil, nil); err != nil {
+		return m, err
+	}
+	if !v.again() {
+		m.How.set("rate", strconv.Itoa(usualRate))
+		m.How.set("stop_after", strconv.Itoa(usualStop))
+		m.How.find("/canary").On = true
 	}
 	if len(s.Faults) > 0 && len(m.IDs) == 0 { // a condition that is misspelt must not select everything
 		m.Verdict = verdict{Pieces: []piece{{"The search cannot be read.", toneBad}}, Next: "Nothing is selected until it can be."}
@@ -96,7 +102,11 @@ func wizard(v *visit) (wizardModel, error) {
 			v.web.Bounds.Plans, len(c.orders)))
 		c.orders = c.orders[:v.web.Bounds.Plans]
 	}
-	return m, m.plan(v, c.orders, query)
+	if err := m.plan(v, c.orders, query); err != nil || m.Start != "" || !v.again() {
+		return m, err
+	}
+	m.How.Problems = []string{sentence(v.refusal.Error())} // the form is not drawn
+	return m, nil
 }
 
 // plan asks the API what each order would do. One that is refused says so and is left out; the
@@ -253,10 +263,7 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 // startReplays starts the replays of a preview. The preview's idempotency key makes a second click
 // on its button come to the same replays.
 func startReplays(v *visit) (string, error) {
-	settings, err := v.replaySettings()
-	if err != nil {
-		return "", err
-	}
+	settings, own := v.creation(&wizardBlank)
 	orders, once := v.PostForm["order"], v.PostForm.Get("once")
 	if len(orders) == 0 {
 		return nothingSelected, nil
@@ -267,20 +274,29 @@ func startReplays(v *visit) (string, error) {
 	var ids []string
 	var first error
 	for i, text := range orders {
-		var o order
-		if err := json.Unmarshal([]byte(text), &o); err != nil {
+		var o struct {
+			Endpoint string         `json:"endpoint"`
+			Replay   map[string]any `json:"replay"`
+		}
+		if err := json.Unmarshal([]byte(text), &o); err != nil || o.Replay == nil {
 			return "", refused(http.StatusBadRequest, "The form cannot be read.", "Go back and make the preview again.")
 		}
-		r := o.Replay
-		r.Rate, r.StopAfter, r.Canary, r.Reason, r.DryRun = settings.Rate, settings.StopAfter, settings.Canary, settings.Reason, false
+		for _, name := range []string{"rate", "stop_after", "canary", "reason", "dry_run"} {
+			delete(o.Replay, name)
+		}
+		maps.Copy(o.Replay, settings)
 		key := ""
 		if once != "" {
 			key = fmt.Sprintf("%s-%d", once, i)
 		}
-		started, err := v.client.StartReplayOnce(v.Context(), o.Endpoint, key, r)
-		if err == nil {
+		var started client.Replay
+		err := joined(own, v.client.PostOnce(v.Context(), "/v1/endpoints/"+url.PathEscape(o.Endpoint)+"/replay", key, o.Replay, &started))
+		switch {
+		case err == nil:
 			ids = append(ids, started.ID)
-		} else if first == nil {
+		case own != nil: // which is wrong with all of them
+			return "", err
+		case first == nil:
 			first = err
 		}
 	}
@@ -297,31 +313,6 @@ func startReplays(v *visit) (string, error) {
 		said += " " + say.Many(n, "other was", "others were") + " refused: " + first.Error()
 	}
 	return said, nil
-}
-
-// replaySettings are how a replay runs, as the form says.
-func (v *visit) replaySettings() (r client.NewReplay, err error) {
-	r.Canary, r.Reason = v.PostForm.Get("canary") != "", strings.TrimSpace(v.PostForm.Get("reason"))
-	for _, f := range []struct {
-		name, label, must string
-		most              float64
-		set               func(float64)
-	}{
-		{"rate", "Per second", "number above 0, at most 10,000", 1e4, func(n float64) { r.Rate = n }},
-		{"stop_after", "Stop after failures in a row", "whole number above 0, at most 1,000,000", 1e6, func(n float64) { r.StopAfter = int(n) }},
-	} {
-		text := strings.TrimSpace(v.PostForm.Get(f.name))
-		if text == "" {
-			continue
-		}
-		var n float64
-		if err := json.Unmarshal([]byte(text), &n); err != nil || n <= 0 || n > f.most || f.name == "stop_after" && n != float64(int(n)) {
-			return r, &client.Error{Status: http.StatusBadRequest,
-				Detail: fmt.Sprintf("%s: %s is not a %s. Nothing was started.", f.label, text, f.must)}
-		}
-		f.set(n)
-	}
-	return r, nil
 }
 
 func wizardCommand(v *visit) string {

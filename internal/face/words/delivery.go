@@ -68,7 +68,7 @@ func Tried(d *wire.Delivery) string {
 	var ways []string
 	times := map[string]int{}
 	for i := range d.Attempts {
-		way := did(d.Attempts[i].StatusCode, d.Attempts[i].ErrorClass)
+		way := Did(d.Attempts[i].StatusCode, d.Attempts[i].ErrorClass)
 		if times[way]++; times[way] == 1 {
 			ways = append(ways, way)
 		}

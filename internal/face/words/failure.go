@@ -47,8 +47,8 @@ func Result(status int, class policy.Class) string {
 	return Failure(class)
 }
 
-// did is what an endpoint did at one attempt: "answered 503".
-func did(status int, class policy.Class) string {
+// Did is what an endpoint did at one attempt: "answered 503".
+func Did(status int, class policy.Class) string {
 	if status != 0 {
 		return "answered " + strconv.Itoa(status)
 	}

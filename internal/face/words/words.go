@@ -28,11 +28,14 @@ func Instants(text string) string {
 }
 
 // Sentence begins with a capital, ends with a full stop, and has instants as people write them.
-func Sentence(text string) string {
+func Sentence(text string) string { return Literal(Instants(text)) }
+
+// Literal begins with a capital and ends with a full stop. Instants stay, as in the example of what
+// an input takes.
+func Literal(text string) string {
 	if text == "" {
 		return ""
 	}
-	text = Instants(text)
 	_, size := utf8.DecodeRuneInString(text)
 	text = strings.ToUpper(text[:size]) + text[size:]
 	if !strings.HasSuffix(text, ".") {
