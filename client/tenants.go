@@ -10,21 +10,28 @@ import (
 
 // Tenant owns events, endpoints and the rest. TenantTerms are the operator's settings for it.
 type (
-	Tenant      = wire.Tenant
-	TenantTerms = wire.TenantTerms
+	Tenant        = wire.Tenant
+	TenantTerms   = wire.TenantTerms
+	TenantNumbers = wire.TenantNumbers
 )
 
-// Tenants lists the tenants that have anything. It needs a key with the scope admin that is bound
-// to no tenant.
+// Tenants lists the tenants that have anything. It needs a key that is bound to no tenant.
 func (c *Client) Tenants(ctx context.Context, f ListFilter) (*Page[Tenant], error) {
 	return get[Page[Tenant]](ctx, c, "/v1/tenants", f.query())
 }
 
 func tenantPath(tenant string) string { return "/v1/tenants/" + url.PathEscape(tenant) }
 
-// Tenant returns the operator's settings for a tenant.
+// TenantsCounted is Tenants with the numbers of each.
+func (c *Client) TenantsCounted(ctx context.Context, f ListFilter) (*Page[Tenant], error) {
+	q := f.query()
+	q.Set("numbers", "true")
+	return get[Page[Tenant]](ctx, c, "/v1/tenants", q)
+}
+
+// Tenant returns the operator's settings for a tenant, and its numbers.
 func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
-	return get[Tenant](ctx, c, tenantPath(tenant), nil)
+	return get[Tenant](ctx, c, tenantPath(tenant), url.Values{"numbers": {"true"}})
 }
 
 // UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are

@@ -11,7 +11,17 @@ type Tenant struct {
 	Raw
 	Tenant string `json:"tenant" doc:"its name"`
 	TenantTerms
-	UpdatedAt *time.Time `json:"updated_at" nullable:"true" doc:"when its settings last changed; null: all of them are the server's"`
+	UpdatedAt *time.Time     `json:"updated_at" nullable:"true" doc:"when its settings last changed; null: all of them are the server's"`
+	Numbers   *TenantNumbers `json:"numbers" nullable:"true" doc:"null without numbers=true"`
+}
+
+// TenantNumbers say how a tenant is doing.
+type TenantNumbers struct {
+	Endpoints       EndpointStates `json:"endpoints"`
+	Pending         int64          `json:"pending" doc:"pending deliveries"`
+	DeadLetters     int64          `json:"dead_letters"`
+	DeadLettersMore bool           `json:"dead_letters_more" doc:"dead_letters is a lower bound"`
+	ActiveAt        *time.Time     `json:"active_at" nullable:"true" doc:"the hour in which an attempt was recorded or a delivery finished last; null: none ever was"`
 }
 
 // TenantTerms are the operator's settings for a tenant, in the place of the server's.

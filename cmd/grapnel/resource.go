@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -27,6 +28,7 @@ type resource[T answer] struct {
 	needed   []string      // flags that create requires; "a|b": one of the two
 	filters  []cli.Setting // flags of list, and the parameters that they set
 	asks     []cli.Setting // flags of get, likewise
+	always   url.Values    // parameters of each list and get
 	audited  bool          // delete takes a reason
 	once     string        // what only the answer of create has: "secret"
 	note     string        // printed on stderr with it
@@ -134,6 +136,7 @@ func (t *resource[T]) list(s *session, c *cobra.Command) {
 		if err != nil {
 			return cli.View{}, err
 		}
+		maps.Copy(q, t.always)
 		q.Set("limit", strconv.Itoa(limit))
 		if cursor != "" {
 			q.Set("cursor", cursor)
@@ -162,6 +165,7 @@ func (t *resource[T]) get(s *session, c *cobra.Command) {
 		if err != nil {
 			return cli.View{}, err
 		}
+		maps.Copy(q, t.always)
 		return requested(ctx, r, t.view, http.MethodGet, t.at(args[0]), q, nil)
 	})
 }

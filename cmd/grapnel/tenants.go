@@ -1,27 +1,41 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
 var tenants = resource[client.Tenant]{
 	path: "/v1/tenants", id: "TENANT",
 	settings: cli.TenantSettings,
-	head:     []string{"TENANT", "RATE", "PER DAY", "PENDING"},
-	row: func(_ reader, t *client.Tenant) []string {
-		return []string{t.Tenant, itsRate(t.PublishRate), atMost(t.EventsPerDay), atMost(t.MaxPending)}
+	always:   url.Values{"numbers": {"true"}},
+	head:     []string{"TENANT", "ENDPOINTS", "PENDING", "DEAD", "ACTIVE", "MAX RATE", "MAX PER DAY", "MAX PENDING"},
+	row: func(r reader, t *client.Tenant) []string {
+		n := cmp.Or(t.Numbers, new(client.TenantNumbers)) // an older server has none
+		_, endpoints := words.Endpoints(&n.Endpoints)
+		return []string{t.Tenant, endpoints, say.Count(n.Pending), say.Capped(n.DeadLetters, n.DeadLettersMore),
+			r.Time(n.ActiveAt), itsRate(t.PublishRate), atMost(t.EventsPerDay), atMost(t.MaxPending)}
 	},
 	view: func(r reader, t *client.Tenant) cli.View {
-		return object(t.Tenant, t.JSON(), [][]string{{"tenant", t.Tenant}, {"publish rate", itsRate(t.PublishRate)},
-			{"events per day", atMost(t.EventsPerDay)}, {"pending deliveries", atMost(t.MaxPending)}, {"proxy", t.Proxy},
-			{"changed", r.Time(t.UpdatedAt)}})
+		rows := [][]string{{"tenant", t.Tenant}}
+		if n := t.Numbers; n != nil {
+			_, endpoints := words.Endpoints(&n.Endpoints)
+			rows = append(rows, []string{"endpoints", endpoints}, []string{"pending", say.Count(n.Pending)},
+				[]string{"dead letters", say.Capped(n.DeadLetters, n.DeadLettersMore)}, []string{"active", r.Time(n.ActiveAt)})
+		}
+		return object(t.Tenant, t.JSON(), append(rows, [][]string{{"max publish rate", itsRate(t.PublishRate)},
+			{"max events per day", atMost(t.EventsPerDay)}, {"max pending", atMost(t.MaxPending)}, {"proxy", t.Proxy},
+			{"changed", r.Time(t.UpdatedAt)}}...))
 	},
 	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},
 		{"update", "Change the operator's settings for a tenant",

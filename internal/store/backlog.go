@@ -104,3 +104,61 @@ func Shares(rows []int64, limit int64) []int64 {
 	}
 	return shares
 }
+
+// TenantCount counts the pending deliveries and the dead letters of a tenant.
+type TenantCount struct {
+	Pending  int64
+	Dead     int64 // deliveries that DeliveryQuery.DeadLetters selects
+	DeadMore bool  // Dead is a lower bound
+	// Active is the beginning of the latest hour in which the tenant's totals changed, of old ones
+	// the day; zero: they never did.
+	Active time.Time
+}
+
+// TenantCounter adds up the counts of tenants from those of their endpoints.
+type TenantCounter struct {
+	by     map[string]*TenantCount
+	of     []*TenantCount // parallel to failed
+	failed []int64
+}
+
+// NewTenantCounter takes the tenants that are asked for.
+func NewTenantCounter(tenants []string) *TenantCounter {
+	c := &TenantCounter{by: make(map[string]*TenantCount, len(tenants))}
+	for _, name := range tenants {
+		c.by[name] = new(TenantCount)
+	}
+	return c
+}
+
+// Wants says whether a tenant is asked for.
+func (c *TenantCounter) Wants(tenant string) bool { return c.by[tenant] != nil }
+
+// Add counts an endpoint of a tenant that is asked for.
+func (c *TenantCounter) Add(tenant string, pending, failed int64, active time.Time) {
+	t := c.by[tenant]
+	t.Pending += pending
+	if active.After(t.Active) {
+		t.Active = active
+	}
+	c.of, c.failed = append(c.of, t), append(c.failed, failed)
+}
+
+// Letters counts the dead letters among the failed deliveries of each endpoint, in the order in
+// which they were added: at most limit, which Shares divides.
+func (c *TenantCounter) Letters(limit int64, count func(shares []int64) ([]int64, error)) (map[string]TenantCount, error) {
+	shares := Shares(c.failed, limit)
+	dead, err := count(shares)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range c.of {
+		t.Dead += dead[i]
+		t.DeadMore = t.DeadMore || dead[i] == shares[i] && shares[i] < c.failed[i]
+	}
+	all := make(map[string]TenantCount, len(c.by))
+	for name, t := range c.by {
+		all[name] = *t
+	}
+	return all, nil
+}

@@ -44,6 +44,10 @@ type History interface {
 	// reads no finished delivery but dead letters, at most limit of these and at most limit heads;
 	// Shares divides the limit among the endpoints. One with a DeadMore may have no dead letter.
 	Backlogs(ctx context.Context, scope Scope, tenant string, now time.Time, limit int64) ([]Backlog, error)
+	// TenantCounts has an entry for each of the tenants. It reads one row or few for each endpoint
+	// that exists or did, and at most limit dead letters, which Shares divides among the endpoints.
+	// Whether a tenant is in someone's scope is the caller's business.
+	TenantCounts(ctx context.Context, tenants []string, limit int64) (map[string]TenantCount, error)
 	// Waiting counts the pending deliveries of an endpoint, at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 	// HasType says whether a tenant has published events of a type, and counts the types of the

@@ -209,6 +209,7 @@ type call struct {
 	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
 	key     grapnel.Key // whose request it is; empty on routes that need no key
 	scope   store.Scope // what that key may touch
+	bound   string      // the tenant that the caller is bound to, whatever its request narrows; empty: none
 	pass    *pass.Pass  // instead of a key; key has what it says
 	session *pass.Pass  // the pass of the request: the same, or the session of the key
 	until   time.Time   // the end of the key, or of that which made the pass; zero: never

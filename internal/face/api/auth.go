@@ -91,7 +91,28 @@ func (a *api) authenticated(c *call, key grapnel.Key) error {
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key, c.scope, c.until = key, scopeOf(key.Tenant), key.ExpiresAt
+	c.key, c.scope, c.until, c.bound = key, scopeOf(key.Tenant), key.ExpiresAt, key.Tenant
+	return c.narrow()
+}
+
+// tenantHeader is the header by which a caller that is bound to no tenant has one request answered
+// as if it were bound to the tenant.
+const tenantHeader = "Grapnel-Tenant"
+
+// narrow does that. A caller that is bound to another tenant is refused: an answer about its own
+// would be taken for one about the other.
+func (c *call) narrow() error {
+	values := c.Header[tenantHeader]
+	if len(values) == 0 || len(values) == 1 && values[0] == c.bound && c.bound != "" {
+		return nil
+	}
+	if c.bound != "" {
+		return grapnel.Errorf(codeForbidden, "The header %s names another tenant than the one that the caller is bound to.", tenantHeader)
+	}
+	if len(values) > 1 || !grapnel.BindsTenant(values[0]) {
+		return grapnel.Invalid(tenantHeader, "must be the name of one tenant")
+	}
+	c.key.Tenant, c.scope = values[0], store.Of(values[0])
 	return nil
 }
 
@@ -162,14 +183,14 @@ func (a *api) authenticatePass(c *call, token string) error {
 	if !c.route.admits(p, &key) {
 		return grapnel.Errorf(codeForbidden, "%s", c.route.closed(p))
 	}
-	c.pass, c.key, c.scope = p, key, scopeOf(p.Tenant)
+	c.pass, c.key, c.scope, c.bound = p, key, scopeOf(p.Tenant), p.Tenant
 	if p.Portal {
 		c.scope = c.scope.WithoutAlerts()
 	}
 	if p.Endpoints != nil {
 		c.scope = c.scope.Only(p.Endpoints)
 	}
-	return nil
+	return c.narrow()
 }
 
 // admits says whether a pass may use the route.
@@ -232,7 +253,7 @@ func (a *api) whileAllowed(c *call) (release func()) {
 		release = func() { end(); leave(); before() }
 	}
 	if c.pass == nil {
-		tenant, route := c.key.Tenant, c.route
+		tenant, route := c.bound, c.route
 		ctx, leave := a.Engine.WhileKey(c.Context(), c.key.Hash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
 		c.Request = c.WithContext(ctx)
 		former := release

@@ -113,7 +113,7 @@ func idempotencyKey(c *call) (string, error) {
 // fingerprint tells a repetition from another request.
 func (c *call) fingerprint() (sum [32]byte) {
 	h := sha256.New()
-	for _, part := range []string{c.Method, c.URL.Path, c.URL.RawQuery} {
+	for _, part := range []string{c.Method, c.URL.Path, c.URL.RawQuery, c.key.Tenant} {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	_, _ = h.Write(c.body)

@@ -142,9 +142,9 @@ func (c *call) cannotGive(scopes []grapnel.Scope) (lacks []string) {
 // maker is the caller as the passes that it makes name it.
 func (c *call) maker() *pass.Maker {
 	if c.pass != nil {
-		return &pass.Maker{ID: c.key.ID, Tenant: c.key.Tenant, Begins: c.pass.Begins}
+		return &pass.Maker{ID: c.key.ID, Tenant: c.bound, Begins: c.pass.Begins}
 	}
-	return &pass.Maker{ID: c.key.ID, Tenant: c.key.Tenant, Key: pass.Mark(c.key.Hash)}
+	return &pass.Maker{ID: c.key.ID, Tenant: c.bound, Key: pass.Mark(c.key.Hash)}
 }
 
 // openPortal exchanges the code of a link for a session. The store remembers the code with random

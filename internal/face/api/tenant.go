@@ -1,6 +1,9 @@
 package api
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
@@ -13,11 +16,11 @@ const tenantTag = "Tenants"
 
 func tenantRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
+		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeRead, handle: listTenants,
 			name: "list-tenants", tag: tenantTag, summary: "List tenants",
 			about: "Tenants with an endpoint, queue, source, policy or key. Needs a key that is bound to no tenant.",
-			query: pageOf(searchParam), gives: map[int]any{200: list[wire.Tenant]{}}},
-		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
+			query: pageOf(searchParam, numbersParam), gives: map[int]any{200: list[wire.Tenant]{}}},
+		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeRead, handle: getTenant, query: []param{numbersParam},
 			name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
 			about: "A tenant that has nothing yet can have settings. Needs a key that is bound to no tenant.",
 			gives: map[int]any{200: wire.Tenant{}}},
@@ -37,6 +40,8 @@ func tenantRoutes() []route {
 			gives: map[int]any{202: wire.Erasure{}}},
 	}
 }
+
+var numbersParam = param{name: "numbers", one: []string{"true"}, doc: "with health, pending deliveries and dead letters"}
 
 // operators refuses keys that are bound to a tenant.
 func operators(c *call) error {
@@ -79,7 +84,8 @@ func getTenant(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return result(a.viewTenant(name), nil)
+	is, err := a.viewTenants(c)([]string{name})
+	return shown(is, err, func(is *[]wire.Tenant) wire.Tenant { return (*is)[0] })
 }
 
 // patchTenant merges a patch into the settings as they are when they are stored.
@@ -109,7 +115,44 @@ func listTenants(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return listed(c, a.Engine.Tenants(), func(name *string) entry { return entry{id: *name, name: *name} },
-		each(func(name *string) wire.Tenant { return a.viewTenant(*name) }))
+		a.viewTenants(c))
+}
+
+// viewTenants shows tenants, with their numbers if the query asks for these. What it reads grows
+// with the number of endpoints, and not with that of tenants: one question for all of a page.
+func (a *api) viewTenants(c *call) func(names []string) ([]wire.Tenant, error) {
+	return func(names []string) ([]wire.Tenant, error) {
+		all := make([]wire.Tenant, len(names))
+		by := make(map[string]*wire.TenantNumbers, len(names))
+		for i, name := range names {
+			all[i] = a.viewTenant(name)
+			by[name] = new(wire.TenantNumbers)
+		}
+		if c.query.text("numbers") == "" || len(names) == 0 {
+			return all, nil
+		}
+		counts, err := a.History.TenantCounts(c.Context(), names, a.Bounds.Counted)
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			of, n := counts[all[i].Tenant], by[all[i].Tenant]
+			n.Pending, n.DeadLetters, n.DeadLettersMore = of.Pending, of.Dead, of.DeadMore
+			if !of.Active.IsZero() {
+				n.ActiveAt = &of.Active
+			}
+			all[i].Numbers = n
+		}
+		eps := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
+			return ep.Queue != nil || ep.Channel != nil || by[ep.Tenant] == nil
+		})
+		for i, health := range a.Engine.Healths(ids(eps)) {
+			n := by[eps[i].Tenant]
+			n.Endpoints.All++
+			*n.Endpoints.State(cmp.Or(health.State, "unknown"))++
+		}
+		return all, nil
+	}
 }
 
 // deleteTenant refuses the default tenant: callers that name none mean it, and it would be deleted

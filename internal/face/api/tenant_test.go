@@ -2,9 +2,12 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -135,5 +138,88 @@ func TestTheProxyOfATenant(t *testing.T) {
 	}
 	if got := w.must(200, "PATCH", at, `{"proxy":null}`); got["proxy"] != nil || w.engine.Terms("acme").Proxy.Text != "" {
 		t.Error(got)
+	}
+}
+
+// TestANarrowedCallerIsABoundOne: with the header Grapnel-Tenant a caller of all tenants gets, on
+// each route and about the things of another tenant, the answer that a key of the tenant gets.
+func TestANarrowedCallerIsABoundOne(t *testing.T) {
+	w, names := prepared(t)
+	for _, rt := range routes() {
+		for _, path := range rt.paths() {
+			if rt.scope == "" || rt.name == "stream" {
+				continue
+			}
+			there := fill(path, things(names, &rt)) + map[string]string{"delete-tenant": "?reason=x"}[rt.name]
+			body := bodies()[rt.name]
+			if rt.method != http.MethodGet && !strings.Contains(path, "{") {
+				continue // it would create
+			}
+			bound, narrowed := w.ask(acmeAdmin, rt.method, there, body), w.ask(admin, rt.method, there, body, "Grapnel-Tenant", "acme")
+			if bound.StatusCode != narrowed.StatusCode {
+				t.Errorf("%s %s: %d bound, %d narrowed: %s", rt.method, there, bound.StatusCode, narrowed.StatusCode, narrowed.body)
+			}
+			if rt.name != "metrics" && rt.name != "whoami" {
+				if d := cmp.Diff(anonymous(t, bound), anonymous(t, narrowed)); d != "" {
+					t.Errorf("%s %s: %s", rt.method, there, d)
+				}
+			}
+		}
+	}
+}
+
+// TestTheTenantHeader: a bound caller cannot name another tenant, a wrong name is refused, what is
+// created belongs to the tenant, and an idempotency key of one tenant is not answered with the
+// other's result.
+func TestTheTenantHeader(t *testing.T) {
+	w := newWorld(t)
+	const in = `{"url":"https://a.example"}`
+	for name, status := range map[string]int{"acme": 201, "globex": 403, "": 403} {
+		if r := w.ask(acmeAdmin, "POST", "/v1/endpoints", in, "Grapnel-Tenant", name); r.StatusCode != status {
+			t.Errorf("bound to acme, %q: %d %s", name, r.StatusCode, r.body)
+		}
+	}
+	for _, name := range []string{"", "_operator", "a b", "*"} {
+		if r := w.ask(admin, "GET", "/v1/endpoints", "", "Grapnel-Tenant", name); r.StatusCode != 422 {
+			t.Errorf("%q: %d %s", name, r.StatusCode, r.body)
+		}
+	}
+	r := w.ask(admin, "POST", "/v1/endpoints", in, "Grapnel-Tenant", "globex", "Idempotency-Key", "one")
+	if !strings.Contains(string(r.body), `"tenant":"globex"`) {
+		t.Errorf("created: %s", r.body)
+	}
+	if r := w.ask(admin, "POST", "/v1/endpoints", in, "Grapnel-Tenant", "initech", "Idempotency-Key", "one"); r.StatusCode != 422 {
+		t.Errorf("the same key for another tenant: %d %s", r.StatusCode, r.body)
+	}
+	if r := w.ask(admin, "POST", "/v1/endpoints", `{"url":"https://a.example","tenant":"acme"}`, "Grapnel-Tenant", "globex"); r.StatusCode != 422 {
+		t.Errorf("another tenant in the body: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestNumbersOfTenants: a page has those of its tenants, and only when asked.
+func TestNumbersOfTenants(t *testing.T) {
+	w := newWorld(t)
+	ids := map[string]string{}
+	for _, tenant := range []string{"acme", "acme", "globex"} {
+		is := w.must(201, "POST", "/v1/endpoints", fmt.Sprintf(`{"url":"https://a.example","tenant":%q,"event_types":["a"]}`, tenant))
+		ids[tenant] = is["id"].(string)
+	}
+	w.engine.health[ids["acme"]] = grapnel.Health{State: grapnel.HealthOpen}
+	w.engine.health[ids["globex"]] = grapnel.Health{State: grapnel.HealthHealthy}
+	w.must(202, "POST", "/v1/events", `{"type":"a","tenant":"acme","data":1}`)
+	first := func(target string) map[string]any {
+		return w.must(200, "GET", target, "")["data"].([]any)[0].(map[string]any)
+	}
+	if got := first("/v1/tenants")["numbers"]; got != nil {
+		t.Errorf("not asked for: %v", got)
+	}
+	got := first("/v1/tenants?numbers=true")["numbers"].(map[string]any)
+	states := got["endpoints"].(map[string]any)
+	if got["pending"] != 2.0 || got["dead_letters"] != 0.0 || got["active_at"] != nil || states["all"] != 2.0 || states["open"] != 1.0 {
+		t.Errorf("acme: %v", got)
+	}
+	one := w.must(200, "GET", "/v1/tenants/globex?numbers=true", "")["numbers"].(map[string]any)
+	if one["pending"] != 0.0 || one["endpoints"].(map[string]any)["healthy"] != 1.0 {
+		t.Errorf("globex: %v", one)
 	}
 }

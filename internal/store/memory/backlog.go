@@ -73,3 +73,35 @@ func count(b *store.Backlog, heads []*delivery, now time.Time) {
 		}
 	}
 }
+
+// TenantCounts reads all deliveries and totals.
+func (s *model) TenantCounts(_ context.Context, tenants []string, limit int64) (map[string]store.TenantCount, error) {
+	type owned struct{ tenant, endpoint string }
+	pending, dead := map[owned]int64{}, map[owned]int64{}
+	letters := store.DeliveryQuery{DeadLetters: true}
+	for _, d := range s.deliveries {
+		of := owned{d.event.Tenant, d.Endpoint}
+		if d.status == grapnel.Pending {
+			pending[of]++
+		} else if letters.Dead(d.status, &d.mark) {
+			dead[of]++
+		}
+	}
+	c := store.NewTenantCounter(tenants)
+	for of, n := range pending {
+		if c.Wants(of.tenant) {
+			c.Add(of.tenant, n, 0, time.Time{})
+		}
+	}
+	for of, n := range dead {
+		if c.Wants(of.tenant) {
+			c.Add(of.tenant, 0, n, time.Time{})
+		}
+	}
+	for p := range s.totals {
+		if c.Wants(p.tenant) {
+			c.Add(p.tenant, 0, 0, p.at)
+		}
+	}
+	return c.Letters(limit, func(shares []int64) ([]int64, error) { return shares, nil })
+}

@@ -157,6 +157,10 @@ func (f *Faulty) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 	return call(ctx, f, "Backlogs", func() ([]store.Backlog, error) { return f.Store.Backlogs(ctx, scope, tenant, now, limit) })
 }
 
+func (f *Faulty) TenantCounts(ctx context.Context, tenants []string, limit int64) (map[string]store.TenantCount, error) {
+	return call(ctx, f, "TenantCounts", func() (map[string]store.TenantCount, error) { return f.Store.TenantCounts(ctx, tenants, limit) })
+}
+
 func (f *Faulty) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
 	return call(ctx, f, "Waiting", func() (int, error) { return f.Store.Waiting(ctx, endpoint, limit) })
 }

@@ -39,7 +39,7 @@ func (s *reader) Candidates(ctx context.Context, scope store.Scope,
 			q.Selection.Status = []grapnel.Status{grapnel.Failed}
 		}
 		of := store.DeliveryQuery{Status: q.Selection.Status, From: q.Selection.From, To: q.Selection.To}
-		c := &candidates{lister: s.newLister(ctx, r, scope, of), selected: q}
+		c := &candidates{lister: newLister(ctx, s.database, r, scope, of), selected: q}
 		c.status = slices.Compact(slices.Sorted(slices.Values(c.finals())))
 		if c.target, err = rows.Integer(r.Query(targetQuery).Text(q.Endpoint)); err != nil || c.target == 0 {
 			return err

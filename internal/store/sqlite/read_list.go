@@ -72,7 +72,7 @@ func (l *lister) read(way way, enough func() bool, has func(event int64) (bool, 
 	return list, resume, err
 }
 
-func (s *reader) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
+func newLister(ctx context.Context, s *database, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
 		ctx: ctx, r: r, bounds: &s.bounds, packer: s.packer, query: q,
 		events: eventFilter{scope, q.Events()},

@@ -20,7 +20,7 @@ func (s *reader) DeliverySearch(ctx context.Context, scope store.Scope, q store.
 		if q.Limit <= 0 {
 			return nil
 		}
-		l := s.newLister(ctx, r, scope, q)
+		l := newLister(ctx, s.database, r, scope, q)
 		l.look = newLook(&s.bounds, s.now, q.Within)
 		ways, err := l.ways()
 		if err != nil {

@@ -21,7 +21,7 @@ func (s *reader) DeliveryList(ctx context.Context, scope store.Scope, q store.De
 		if q.Limit <= 0 {
 			return nil, nil
 		}
-		l := s.newLister(ctx, r, scope, q)
+		l := newLister(ctx, s.database, r, scope, q)
 		ways, err := l.ways()
 		if err != nil || len(ways) == 0 {
 			return nil, err

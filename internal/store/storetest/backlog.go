@@ -204,3 +204,42 @@ func (m *machine) compareBacklogs() {
 		}
 	}
 }
+
+// tenantCountCases has a case for each sentence about TenantCounts.
+var tenantCountCases = []testCase{
+	{"counts each tenant's own", func(d *driver) {
+		d.publish(incoming(event("a", "", 1), to(epA)), incoming(event("b", "", 1), to(epA)), incoming(event("c", "", 1), to(epB)))
+		other := event("d", "", 1)
+		other.Tenant = bolt
+		d.publish(incoming(other, to(epX)))
+		d.change(by(d.of("a")[0].Seq, grapnel.Failed, 10))
+		d.same(d.tenantCounts(100, acme, bolt, "none"), map[string]store.TenantCount{
+			acme: {Pending: 2, Dead: 1, Active: at(0).Truncate(time.Hour)}, bolt: {Pending: 1}, "none": {}}, "all")
+		d.same(d.tenantCounts(100, bolt), map[string]store.TenantCount{bolt: {Pending: 1}}, "one")
+	}},
+	{"activity is the latest hour of any endpoint", func(d *driver) {
+		d.publish(incoming(event("a", "", 1), to(epA)), incoming(event("b", "", 1), to(epB)))
+		d.change(by(d.of("a")[0].Seq, grapnel.Delivered, 10))
+		d.change(by(d.of("b")[0].Seq, grapnel.Delivered, 3*3600+10))
+		d.same(d.tenantCounts(100, acme)[acme].Active, at(3*3600).Truncate(time.Hour), "active")
+	}},
+	{"dead letters beyond the limit are not counted", func(d *driver) {
+		for i := range 5 {
+			id := string(rune('a' + i))
+			d.publish(incoming(event(id, "", 1), to(epA)))
+			d.change(by(d.of(id)[0].Seq, grapnel.Failed, 10))
+		}
+		got := d.tenantCounts(3, acme)[acme]
+		d.same([]any{got.Dead, got.DeadMore}, []any{int64(3), true}, "under a limit")
+		d.must(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: d.of("a")[0].Seq, Discard: "old", At: at(20)}), "Annotate")
+		got = d.tenantCounts(100, acme)[acme]
+		d.same([]any{got.Dead, got.DeadMore}, []any{int64(4), false}, "without a discarded one")
+	}},
+}
+
+func (d *driver) tenantCounts(limit int64, tenants ...string) map[string]store.TenantCount {
+	d.Helper()
+	all, err := d.TenantCounts(d.ctx, tenants, limit)
+	d.must(err, "TenantCounts")
+	return all
+}

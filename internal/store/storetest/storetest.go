@@ -66,6 +66,7 @@ var groups = []struct {
 	{"Inbox", inboxCases},
 	{"History", historyCases},
 	{"Backlogs", backlogCases},
+	{"TenantCounts", tenantCountCases},
 	{"Scope", scopeCases},
 	{"Copies", copyCases},
 	{"Archive", slices.Concat(archiveCases, purgeCases)},

@@ -25,7 +25,8 @@ and with the fields at fault in errors. Lists take limit and cursor and answer {
 A POST may carry an Idempotency-Key: for 48 hours the same request with the same key gets the same answer, with
 Idempotency-Replayed: true; another request with that key gets 422, one that comes while the first is worked on 409.
 
-Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.`
+Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.
+With the header Grapnel-Tenant a key that is bound to no tenant has a request answered as if it were bound to the tenant named.`
 
 // Server is the server in an encoded document: its own root.
 const Server = `"url": "/"`

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 3c6fd114aea36ff1c9a229ab0c18f5157e63d0a6553b3eb4a45d4dd38f633087."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 77dd3ab96480ea12ed3558d2c6404a63dc3c65bb0b7ae64439c877d6532ff913."""
 
 from __future__ import annotations
 
@@ -881,6 +881,11 @@ class GetQueueQuery(TypedDict):
     "a tenant, for keys that are bound to none"
 
 
+class GetTenantQuery(TypedDict):
+    numbers: NotRequired[Literal['true']]
+    "with health, pending deliveries and dead letters"
+
+
 class Group(TypedDict):
     attempt_counts: list[AttemptCount]
     "finished deliveries by number of attempts, none left out but zeros"
@@ -1720,6 +1725,8 @@ class ListTenant(TypedDict):
 class ListTenantsQuery(TypedDict):
     search: NotRequired[str]
     "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
+    numbers: NotRequired[Literal['true']]
+    "with health, pending deliveries and dead letters"
     limit: NotRequired[int]
     "how many to return at most: 1 to 500, 50 if not given"
     cursor: NotRequired[str]
@@ -3497,6 +3504,8 @@ class Tenant(TypedDict):
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
+    numbers: TenantNumbers | None
+    "null without numbers=true"
     proxy: str | None
     "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: TenantPublishRate | None
@@ -3505,6 +3514,17 @@ class Tenant(TypedDict):
     "its name"
     updated_at: str | None
     "when its settings last changed; null: all of them are the server's"
+
+
+class TenantNumbers(TypedDict):
+    active_at: str | None
+    "the hour in which an attempt was recorded or a delivery finished last; null: none ever was"
+    dead_letters: int
+    dead_letters_more: bool
+    "dead_letters is a lower bound"
+    endpoints: EndpointStates
+    pending: int
+    "pending deliveries"
 
 
 class TenantPublishRate(TypedDict):

@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/rows"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// The tally has the latest hour of an endpoint that is not older than store.HoursKept, else its
+// latest day has it.
+const (
+	tenantTallyQuery = `SELECT y.target, n.name, y.status, y.n, y.hour FROM tally y JOIN tenant n ON n.number = y.tenant
+		WHERE y.status IN (1, 4) ORDER BY y.target, n.name`
+	latestDayQuery = "SELECT max(day) FROM total_day WHERE target = ?"
+)
+
+// TenantCounts reads one snapshot.
+func (s *reader) TenantCounts(ctx context.Context, tenants []string, limit int64) (map[string]store.TenantCount, error) {
+	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (all map[string]store.TenantCount, err error) {
+		c := store.NewTenantCounter(tenants)
+		var targets []int64
+		q := r.Query(tenantTallyQuery)
+		for q.More(&err) {
+			tenant, target := q.String(1), q.Integer(0)
+			switch {
+			case !c.Wants(tenant):
+			case q.Integer(2) == rows.StatusFailed:
+				targets = append(targets, target)
+				c.Add(tenant, 0, q.Integer(3), time.Time{})
+			default:
+				n, active := q.Integer(3), time.Time{}
+				if !q.IsNull(4) {
+					active = codec.Moment(codec.HourBegins(q.Integer(4)))
+				} else if active, err = latestDay(r, target); err != nil {
+					return nil, err
+				}
+				targets = append(targets, target)
+				c.Add(tenant, n, 0, active)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.Letters(limit, func(shares []int64) ([]int64, error) {
+			dead := make([]int64, len(shares))
+			for i, most := range shares {
+				if most == 0 {
+					continue
+				}
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				var err error
+				if dead[i], err = rows.Integer(r.Query(fewLettersQuery).Int(targets[i]).Int(most)); err != nil {
+					return nil, err
+				}
+			}
+			return dead, nil
+		})
+	})
+}
+
+// latestDay is the latest day of a target's totals; zero: it has none.
+func latestDay(r *sqlite3.Conn, target int64) (time.Time, error) {
+	return rows.First(r.Query(latestDayQuery).Int(target), nil, func(q *sqlite3.Stmt) (at time.Time, _ error) {
+		if !q.IsNull(0) {
+			at = codec.Moment(codec.HourBegins(codec.FirstHour(q.Integer(0))))
+		}
+		return at, nil
+	})
+}
