@@ -168,8 +168,8 @@ func TestANarrowedCallerIsABoundOne(t *testing.T) {
 	}
 }
 
-// TestTheTenantHeader: a bound caller cannot name another tenant, a wrong name is refused, what is
-// created belongs to the tenant, and an idempotency key of one tenant is not answered with the
+// TestTheTenantHeader: a bound caller cannot name another tenant, a wrong name is refused, new
+// things belong to the tenant, and an idempotency key of one tenant is not answered with the
 // other's result.
 func TestTheTenantHeader(t *testing.T) {
 	w := newWorld(t)
@@ -191,7 +191,8 @@ func TestTheTenantHeader(t *testing.T) {
 	if r := w.ask(admin, "POST", "/v1/endpoints", in, "Grapnel-Tenant", "initech", "Idempotency-Key", "one"); r.StatusCode != 422 {
 		t.Errorf("the same key for another tenant: %d %s", r.StatusCode, r.body)
 	}
-	if r := w.ask(admin, "POST", "/v1/endpoints", `{"url":"https://a.example","tenant":"acme"}`, "Grapnel-Tenant", "globex"); r.StatusCode != 422 {
+	const acmes = `{"url":"https://a.example","tenant":"acme"}`
+	if r := w.ask(admin, "POST", "/v1/endpoints", acmes, "Grapnel-Tenant", "globex"); r.StatusCode != 422 {
 		t.Errorf("another tenant in the body: %d %s", r.StatusCode, r.body)
 	}
 }
