@@ -20,7 +20,8 @@ var audit = resource[client.AuditEntry]{
 	path: "/v1/audit", filters: cli.AuditFilters,
 	head: []string{"N", "WHEN", "WHO", "WHAT", "ENDPOINT", "DELIVERY", "WHY"},
 	row: func(r reader, e *client.AuditEntry) []string {
-		return []string{positive(e.Number), r.Time(&e.At), e.Actor, string(e.Verb), e.EndpointID, e.DeliveryID, e.Reason}
+		return []string{positive(e.Number), r.Time(&e.At), named(e.ActorName, e.Actor), string(e.Verb), named(e.Name,
+			e.EndpointID), e.DeliveryID, e.Reason}
 	},
 }
 

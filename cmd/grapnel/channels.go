@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 var alertChannels = resource[client.Channel]{
-	path: "/v1/channels", plural: "channels", id: "CHANNEL_ID", argument: "url", audited: true,
+	path: "/v1/channels", plural: "channels", id: "CHANNEL", argument: "url", audited: true,
 	filters:  cli.OnlyTenant,
 	settings: cli.ChannelSettings,
 	head:     channelHead, row: channelRow, view: channelView,
@@ -44,7 +45,7 @@ func (s *session) channelsCommand() *cobra.Command {
 func channelsTest(s *session) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use: "test CHANNEL_ID", Short: "Send a test alert to one channel, and show its answer", Args: takes(cobra.ExactArgs(1)),
+		Use: "test CHANNEL", Short: "Send a test alert to one channel, and show its answer", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			d, err := r.TestChannel(ctx, args[0])
 			if err != nil {
@@ -75,7 +76,7 @@ func channelsServices(s *session) *cobra.Command {
 	}
 }
 
-var channelHead = []string{"CHANNEL", "HEALTH", "SERVICE", "DESCRIPTION", "SEVERITIES", "RULES", "QUIET", "DIGEST", "TENANT"}
+var channelHead = []string{"NAME", "CHANNEL", "HEALTH", "SERVICE", "SEVERITIES", "RULES", "QUIET", "DIGEST", "TENANT"}
 
 func channelRow(_ reader, c *client.Channel) []string {
 	quiet, digest := "", ""
@@ -85,14 +86,14 @@ func channelRow(_ reader, c *client.Channel) []string {
 	if c.Digest > 0 {
 		digest = c.Digest.String()
 	}
-	return []string{c.ID, string(c.Health.State), c.Service, c.Description, strings.Join(c.Severities, ","), strings.Join(c.Rules, ","),
+	return []string{cmp.Or(c.Description, c.Service), c.ID, string(c.Health.State), c.Service, strings.Join(c.Severities, ","), strings.Join(c.Rules, ","),
 		quiet, digest, c.Tenant}
 }
 
 func channelView(r reader, c *client.Channel) cli.View {
 	row := channelRow(r, c)
 	return object(c.ID, c.JSON(), [][]string{
-		{"channel", c.ID}, {"health", row[1]}, {"why", c.Health.Reason}, {"service", c.Service}, {"url", c.URL}, {"description", c.Description},
+		{"channel", c.ID}, {"health", row[2]}, {"why", c.Health.Reason}, {"service", c.Service}, {"url", c.URL}, {"description", c.Description},
 		{"severities", row[4]}, {"rules", row[5]}, {"quiet hours", row[6]}, {"digest", row[7]}, {"status", string(c.Status)},
 		{"tenant", c.Tenant}, {"created", r.Time(&c.CreatedAt)},
 	})

@@ -19,12 +19,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				f := cli.Usagef("%q is not a command of %s", args[0], cmd.CommandPath())
-				f.Next = "Did you mean " + near[0] + "?"
-				return f
-			}
-			return misused(cmd, "%q is not a command of %s", args[0], cmd.CommandPath())
+			return wrongWord(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,6 +37,7 @@ func paging(cmd *cobra.Command, limit *int, cursor *string) *cobra.Command {
 	cmd.Args = takes(cobra.NoArgs)
 	cmd.Flags().IntVar(limit, "limit", 50, "at most this many, up to 500")
 	cmd.Flags().StringVar(cursor, "cursor", "", "continue after the page that printed this cursor")
+	cmd.Flags().Bool("all", false, "all pages; at most --limit rows, or 10000 if that is not given")
 	return cmd
 }
 

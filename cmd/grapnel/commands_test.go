@@ -246,10 +246,10 @@ func TestPreciseAnswers(t *testing.T) {
 		out, errs string
 	}{
 		{"", "DELIVERY  STATUS  TYPE  KEY  ENDPOINT  TRIES  LAST  NEXT  CREATED\n" +
-			"dlv_1     failed  a     k    ep_1      9      503         2026-01-02T03:04:05.000000Z\n", "for the next page: --cursor c2\n"},
-		{"-o name", "dlv_1\n", "for the next page: --cursor c2\n"},
-		{"-o jsonl", answer[len(`{"data":[`):strings.Index(answer, `],"next"`)] + "\n", "for the next page: --cursor c2\n"},
-		{"--jq .data[0].later", "1.50\n", "for the next page: --cursor c2\n"},
+			"dlv_1     failed  a     k    ep_1      9      503         2026-01-02T03:04:05.000000Z\n", "for the next page: --cursor c2; for all: --all\n"},
+		{"-o name", "dlv_1\n", "for the next page: --cursor c2; for all: --all\n"},
+		{"-o jsonl", answer[len(`{"data":[`):strings.Index(answer, `],"next"`)] + "\n", "for the next page: --cursor c2; for all: --all\n"},
+		{"--jq .data[0].later", "1.50\n", "for the next page: --cursor c2; for all: --all\n"},
 	} {
 		f := newFake(t, always(200, answer))
 		got := invoke(t, f.env(), "", append([]string{"deliveries", "list"}, strings.Fields(tc.args)...)...)

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *session) configCommand() *cobra.Command {
-	return group("config", "Show and check the settings of grapnel serve", configShow(s), configValidate(s))
+	return group("config", "Show the settings of commands and of grapnel serve, and check them", configShow(s), configValidate(s))
 }
 
 func configShow(s *session) *cobra.Command {
@@ -22,8 +22,8 @@ func configShow(s *session) *cobra.Command {
 	var origin bool
 	c := &cobra.Command{
 		Use: "show [--origin]", Aliases: []string{"get"}, Args: takes(cobra.NoArgs),
-		Short: "Show the settings that grapnel serve would have here",
-		Long: "Show the settings that grapnel serve would have here: it reads the same flags, GRAPNEL_* variables and config file, " +
+		Short: "Show the settings that commands, and grapnel serve, have here",
+		Long: "Show the server and key of commands here, with their origin, and the settings that grapnel serve would have: it reads the same flags, GRAPNEL_* variables and config file, " +
 			"and asks no server. Secrets are hidden. RELOAD says which settings a running server takes over at SIGHUP.",
 		Example: "grapnel config show --origin --config /etc/grapnel.yaml",
 	}
@@ -31,21 +31,29 @@ func configShow(s *session) *cobra.Command {
 	cli.Conceal(c.Flags(), "config") // serve has them in its help
 	c.Flags().BoolVar(&origin, "origin", false, "say where each value was found: a flag, a variable, a line of the file, or the default")
 	c.RunE = s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
-		all := s.Settings(c.Flags(), serverSecrets)
+		mine, all := s.clientSettings(), s.Settings(c.Flags(), serverSecrets)
 		head := []string{"SETTING", "VALUE", "RELOAD"}
 		if origin {
 			head = append(head, "ORIGIN")
 		}
 		doc := cli.Encode(struct {
+			Client   []cli.Given `json:"client"`
 			Settings []cli.Given `json:"settings"`
-		}{all})
-		return p.Print(list(doc, head, all, func(g *cli.Given) []string {
+		}{mine, all})
+		view := list(doc, head, all, func(g *cli.Given) []string {
 			row := []string{g.Name, g.Value, map[bool]string{true: "yes", false: "restart"}[g.Reload]}
 			if origin {
 				row = append(row, g.Origin)
 			}
 			return row
-		}))
+		})
+		view.Parts[0].Title = "grapnel serve"
+		here := cli.Part{Title: "Commands that talk to a server", Head: []string{"SETTING", "VALUE", "ORIGIN"}}
+		for _, g := range mine {
+			here.Rows = append(here.Rows, []string{g.Name, g.Value, g.Origin})
+		}
+		view.Parts = append([]cli.Part{here}, view.Parts...)
+		return p.Print(view)
 	})
 	return c
 }

@@ -55,7 +55,7 @@ func queuesConsume(s *session) *cobra.Command {
 			if r.Machine() {
 				h.out = s.Stderr // stdout is for the outcomes
 			}
-			return consume(cmd.Context(), r, args[0], h.process, o)
+			return consume(cmd.Context(), r, args[0], h.process, nil, o)
 		},
 	}
 	f := c.Flags()
@@ -87,8 +87,11 @@ func consumerName(text string) string {
 }
 
 // consume leases from a queue until ctx ends or o.Count messages are settled. It reports each
-// outcome: a line on stderr for people, an object on stdout for programs.
-func consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions) error {
+// outcome: a line on stderr for people, an object on stdout for programs. said is what the handler
+// has to say of a message besides; nil: nothing.
+func consume(ctx context.Context, r reader, queue string, handle client.Handler, said func(*client.Message) string,
+	o client.ConsumeOptions,
+) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	progress := r.world.Progress()
@@ -99,7 +102,7 @@ func consume(ctx context.Context, r reader, queue string, handle client.Handler,
 		mu.Lock()
 		defer mu.Unlock()
 		progress.Done()
-		if err := tellSettled(r, one); err != nil && failed == nil {
+		if err := tellSettled(r, one, said); err != nil && failed == nil {
 			failed = err
 			stop()
 		}
@@ -113,14 +116,18 @@ func consume(ctx context.Context, r reader, queue string, handle client.Handler,
 	return errors.Join(err, failed)
 }
 
-func tellSettled(r reader, one client.Settled) error {
+func tellSettled(r reader, one client.Settled, said func(*client.Message) string) error {
 	m := one.Message
 	why := one.Reason
 	if one.Err != nil {
 		why = strings.TrimPrefix(why+"; the server may not have this outcome: "+one.Err.Error(), "; ")
 	}
 	if !r.Machine() {
-		r.world.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", r.world.Now().UTC().Format("15:04:05"), one.Outcome, m.Type,
+		outcome := string(one.Outcome)
+		if said != nil {
+			outcome = fmt.Sprintf("%-6s  %s", outcome, said(m))
+		}
+		r.world.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", r.world.Now().UTC().Format("15:04:05"), outcome, m.Type,
 			m.EventID, m.Attempt, say.Took(one.Took), why)
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -292,6 +293,67 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 
 // TestListenHeedsRetryAfterAsThePolicySays: a Retry-After lengthens the pause of the queue's
 // policy, never shortens it, and has no effect if the policy says so.
+// TestListenShowsTheAnswer: each line has the status, and the body of what failed; r sends the last
+// request again, and the outcome of its message stays.
+func TestListenShowsTheAnswer(t *testing.T) {
+	p := newPulled(t, `1`, `2`)
+	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":"hooque"}`
+	typed, keyboard := io.Pipe()
+	defer func() { _ = keyboard.Close() }()
+	var asked atomic.Int32
+	srv := local(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+		asked.Add(1)
+		if body == "2" {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, "amount\n is missing")
+		}
+	})
+	var said locked
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	env := p.env()
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(srv.URL, "http://"))
+	go func() {
+		ended <- runProgram(ctx, &cli.World{Args: []string{"listen", port + "/hooks", "--queue", "orders"}, Stdin: typed, Stdout: &said, Stderr: &said,
+			Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	}()
+	poll(t, "both are settled", func() bool { return strings.Count(said.String(), "order.made") == 2 })
+	if _, err := io.WriteString(keyboard, "r\n"); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the last one is sent again", func() bool { return strings.Count(said.String(), "order.made") == 3 })
+	stop()
+	if code := <-ended; code != 0 || asked.Load() != 3 {
+		t.Errorf("exits %d after %d requests: %s", code, asked.Load(), said.String())
+	}
+	settled := 0
+	for _, line := range p.seen {
+		if strings.HasPrefix(line, "lse_") {
+			settled++
+		}
+	}
+	if settled != 2 {
+		t.Errorf("%d messages were settled: %v", settled, p.seen)
+	}
+	for _, want := range []string{"ack     200  order.made", "reject  422  order.made", "again   422  order.made", "the local server answered 422: amount is missing"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is missing: %s", want, said.String())
+		}
+	}
+}
+
+// TestAddressesOfLocalServers: a port is enough.
+func TestAddressesOfLocalServers(t *testing.T) {
+	for text, want := range map[string]string{
+		"3000": "http://localhost:3000", "3000/hooks": "http://localhost:3000/hooks", "localhost:3000": "http://localhost:3000",
+		"127.0.0.1:3000/a?b=c": "http://127.0.0.1:3000/a?b=c", "https://x.test": "https://x.test", "ftp://x": "", "": "", "http://": "",
+	} {
+		if u, ok := localURL(text); ok != (want != "") || ok && u.String() != want {
+			t.Errorf("%q is %v, %t", text, u, ok)
+		}
+	}
+}
+
 func TestListenHeedsRetryAfterAsThePolicySays(t *testing.T) {
 	srv := local(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 		w.Header().Set("Retry-After", body)

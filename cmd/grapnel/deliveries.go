@@ -196,7 +196,8 @@ func (t *resource[T]) selected(s *session, anyStatus bool, short, example string
 var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT", "CREATED"}
 
 func deliveryRow(r reader, d *client.Delivery) []string {
-	return []string{d.ID, statusOf(d), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), lastOutcome(d), r.Time(d.NextAttemptAt),
+	return []string{d.ID, statusOf(d), d.Type, d.Key, named(d.EndpointName, d.EndpointID), strconv.Itoa(d.AttemptsMade),
+		lastOutcome(d), r.Time(d.NextAttemptAt),
 		r.Time(&d.CreatedAt)}
 }
 
@@ -268,7 +269,7 @@ func answered(d *client.Delivery) []cli.Part {
 
 func deliveryView(r reader, d *client.Delivery) cli.View {
 	form := [][]string{
-		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
+		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", withName(d.EndpointName, d.EndpointID)}, {"type", d.Type},
 		{"key", d.Key}, {"sequence", positive(d.Sequence)}, {"status", statusOf(d)}, {"why", d.Reason},
 		{"created", r.Time(&d.CreatedAt)}, {"finished", r.Time(d.FinishedAt)},
 	}
@@ -283,6 +284,9 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 		{"replayed", replayed}, {"replayed as", d.ReplayedAs}, {"result", string(d.ReplayResult)}, {"discarded", r.Time(d.DiscardedAt)},
 		{"because", d.DiscardReason}, {"note", d.Note}, {"kept until", r.Time(d.PurgeAt)},
 	}...)
+	if d.AttemptsMade > 0 && d.Status != grapnel.Delivered && d.ReasonCode != grapnel.ReasonTest {
+		form = append(form, []string{"causes", "grapnel why " + d.ID})
+	}
 	attempts := cli.Part{Title: "Attempts", Head: []string{"N", "TRIGGER", "STARTED", "TOOK", "STATUS", "RESULT", "ERROR"}}
 	for _, a := range d.Attempts {
 		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),

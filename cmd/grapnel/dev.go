@@ -24,11 +24,11 @@ import (
 
 func (s *session) devCommand() *cobra.Command {
 	var listen, data, level string
-	var fresh, story bool
+	var fresh, story, verbose bool
 	c := &cobra.Command{
-		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs),
+		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs), Example: "grapnel dev\ngrapnel dev --fresh --verbose",
 		Long: "Run a server on loopback with three demo receivers (healthy, flaky, and one with a bug), play a story of half a minute with " +
-			"them, and print commands to try. " +
+			"them, and print commands to try. Enter does the next step. " +
 			"It has its own data; the settings of grapnel serve do not apply.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			listen = cli.ListenAddress("127.0.0.1", listen)
@@ -55,13 +55,14 @@ func (s *session) devCommand() *cobra.Command {
 				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: s.Logger("text", least),
 				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			}
-			return s.demonstrate(cmd.Context(), o, demonstration{anyPort: !cmd.Flags().Changed("listen"), story: story})
+			return s.demonstrate(cmd.Context(), o, demonstration{anyPort: !cmd.Flags().Changed("listen"), story: story, verbose: verbose})
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", server.DefaultListen, "address to accept requests at; a free port when this one is taken")
 	c.Flags().StringVar(&data, "data", filepath.Dir(cli.DevKeyFile), "directory for the data; commands find the key in the default one")
 	c.Flags().BoolVar(&fresh, "fresh", false, "store the data in a temporary directory and delete it at the end")
 	c.Flags().BoolVar(&story, "story", true, "play the story; false: the receivers only")
+	c.Flags().BoolVar(&verbose, "verbose", false, "show the bodies that the receivers get")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	return c
 }
@@ -69,11 +70,16 @@ func (s *session) devCommand() *cobra.Command {
 type demonstration struct {
 	anyPort bool // another port will do if this one is taken
 	story   bool // play it
+	verbose bool // show bodies
 }
 
 // demonstrate runs the server and the receivers.
 func (s *session) demonstrate(ctx context.Context, o server.Options, with demonstration) (err error) {
-	receivers, err := demo.Open(ctx, func(r demo.Receipt) { s.Note("%s", r) })
+	receivers, err := demo.Open(ctx, func(r demo.Receipt) {
+		if s.Note("%s", r); with.verbose {
+			s.Note("        %s", r.Body)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -101,26 +107,28 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 		if err := s.announce(srv); err != nil {
 			return err
 		}
-		key, err := os.ReadFile(srv.AdminKey().Path)
+		secret, err := os.ReadFile(srv.AdminKey().Path)
 		if err != nil {
 			return fmt.Errorf("the demo needs the admin key in its file: %w", err)
 		}
-		c, err := client.New(client.Options{Server: srv.URL(), Key: strings.TrimSpace(string(key))})
+		c, err := client.New(client.Options{Server: srv.URL(), Key: strings.TrimSpace(string(secret))})
 		if err != nil {
 			return err
 		}
 		if err := receivers.Install(ctx, c); err != nil {
 			return err
 		}
-		path, err := codes.Link(strings.TrimSpace(string(key)))
+		path, err := codes.Link(strings.TrimSpace(string(secret)))
 		if err != nil {
 			return err
 		}
 		s.example(srv)
 		s.Note("The dashboard: %s", srv.URL()+path)
 		s.Note("(the link signs in one browser on this machine, once, within 15 minutes)\n")
+		key := &enter{session: s, receivers: receivers, client: c}
+		s.EachLine(ctx, func(string) { key.press(ctx) })
 		if with.story {
-			told := s.story(receivers, c)
+			told := s.story(receivers, c, key, srv.URL())
 			shown.begin(told, keyPath(srv))
 			story.Go(func() { s.play(ctx, told) })
 		}
@@ -136,13 +144,18 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 }
 
 // story makes the demo's story, which prints its steps.
-func (s *session) story(receivers *demo.Receivers, c *client.Client) *demo.Story {
+func (s *session) story(receivers *demo.Receivers, c *client.Client, key *enter, url string) *demo.Story {
 	return demo.NewStory(receivers, c, func(step demo.Step) {
 		if step.Done {
 			s.Note("✓ %s: %s", step.Title, step.Detail)
+			s.Note("  The dashboard: %s", url)
+			if step.Name == "replay" {
+				key.asks(false)
+			}
 			return
 		}
-		s.Note("▸ %s: %s:", step.Title, step.Detail)
+		key.asks(true)
+		s.Note("▸ %s: %s. Press Enter here, or run:", step.Title, step.Detail)
 		s.Note("    curl -X POST %s", receivers.FixURL())
 		s.Note("    %s dlq replay --endpoint %s --yes", s.Program, receivers.Endpoint(demo.Ledger))
 	})
@@ -173,7 +186,7 @@ func (s *session) example(srv *server.Server) {
 	_, _ = fmt.Fprintf(s.Stderr, `
 Three demo receivers listen on loopback: one healthy, one flaky, and a ledger with a bug. Their story
 is told here, step by step (✓). Their policy is the default, with seconds in place of minutes and hours.
-To send something of your own, in another terminal:
+Press Enter to send an event of your own, or, in another terminal:
 %s
   export GRAPNEL_KEY_FILE=%s
   %s send invoice.paid -d '{"amount":100}' --key inv_1

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/proof/demo"
 )
 
 // Twice over the same data: the second time everything is there already, at other addresses and
@@ -15,7 +20,8 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
 	for _, round := range []string{"first", "second"} {
-		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--story=false")
+		typed, keyboard := io.Pipe()
+		p := launchWith(t, typed, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--story=false")
 		env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
 		poll(t, "the demo is installed", func() bool { return strings.Contains(p.errs.String(), "Ctrl-C ends") })
 		endpoints := invoke(t, env, "", "endpoints", "list", "--jq", ".data[].description")
@@ -31,7 +37,15 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 			got := invoke(t, env, "", "events", "show", strings.TrimSpace(sent.out), "--jq", `[.deliveries[] | .status, .attempts_made] | sort`)
 			return got.out == `[1,3,"delivered","delivered"]`+"\n"
 		})
+		if _, err := keyboard.Write([]byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "Enter sends an event", func() bool { return strings.Contains(p.errs.String(), "Sent invoice.paid as evt_") })
+		_ = keyboard.Close()
 		got := p.stop()
+		if strings.Contains(got.errs, "attempt 1: {") {
+			t.Errorf("%s: bodies are shown without --verbose", round)
+		}
 		if got.code != 0 || strings.Count(got.out, "\n") != 1 {
 			t.Errorf("%s: %+v", round, got)
 		}
@@ -43,6 +57,30 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 		if strings.Contains(got.errs, "answered 401") {
 			t.Errorf("%s: a signature did not fit:\n%s", round, got.errs)
 		}
+	}
+}
+
+// TestEnterTakesTheNextStep: while the story waits for the viewer, Enter repairs the ledger and
+// starts the replay, so that no other terminal is needed.
+func TestEnterTakesTheNextStep(t *testing.T) {
+	receivers, err := demo.Open(t.Context(), func(demo.Receipt) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = receivers.Close() }()
+	f := newFake(t, always(201, `{"id":"rpl_1"}`))
+	c, err := client.New(client.Options{Server: f.URL, Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	key := &enter{session: &session{World: &cli.World{Stderr: &said}}, receivers: receivers, client: c}
+	key.asks(true)
+	key.press(t.Context())
+	key.press(t.Context())
+	if !receivers.Fixed() || len(f.seen) != 2 || !strings.HasSuffix(f.seen[0].Target, "/replay") || f.seen[1].Target != "/v1/events" ||
+		!strings.Contains(said.String(), "its dead letters are replayed") {
+		t.Errorf("%v %s", f.seen, said.String())
 	}
 }
 
@@ -79,6 +117,7 @@ func TestDevPlaysItsStory(t *testing.T) {
 		"✓ What cannot succeed becomes a dead letter: the ledger answered 422 to 3 payments",
 		"✓ The cause is visible: currency is JPY in 3 of 3 that failed and in 0 of 3 that arrived",
 		"✓ A duplicate does no harm: 4 requests, 3 events, 3 effects; a receiver that does not remember events would have 4",
+		"Press Enter here, or run:", "\n  The dashboard: " + p.url + "\n",
 		"✓ Dead letters are replayed: 3 dead letters were delivered after the repair",
 	} {
 		if !strings.Contains(p.errs.String(), want) {

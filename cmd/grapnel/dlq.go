@@ -33,7 +33,8 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 	if d.DaysLeft != nil {
 		left = strconv.Itoa(*d.DaysLeft)
 	}
-	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), lastOutcome(d),
+	return []string{d.ID, d.Type, d.Key, named(d.EndpointName, d.EndpointID), string(d.ReasonCode), strconv.Itoa(d.AttemptsMade),
+		lastOutcome(d),
 		r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
 }
 

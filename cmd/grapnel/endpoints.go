@@ -15,13 +15,20 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/face/words"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 var endpoints = resource[client.Endpoint]{
-	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT_ID", argument: "url", audited: true,
+	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT", argument: "url", audited: true,
 	filters:  cli.EndpointFilters,
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
+	created: func(r reader, e *client.Endpoint) cli.View {
+		r.world.Note("Try it: grapnel endpoints test %s", e.ID)
+		v := endpointView(r, e)
+		v.Parts = v.Parts[1:] // it has no health yet
+		return v
+	},
 	held: func(e *client.Endpoint) (string, bool) {
 		return e.ID, e.Status == grapnel.EndpointPaused && e.DisabledReason == grapnel.HeldReason
 	},
@@ -29,7 +36,7 @@ var endpoints = resource[client.Endpoint]{
 	verbs: []verb{
 		{"create", "Create an endpoint and show its secret, this once",
 			"grapnel endpoints create https://example.com/hooks --types 'invoice.*' --policy paylera"},
-		{"list", "List endpoints", ""},
+		{"list", "List endpoints", "grapnel endpoints list --label team=billing --all"},
 		{"get", "Show an endpoint: its health first, then its settings", ""},
 		{"update", "Change an endpoint",
 			"grapnel endpoints update ep_… --rate 100/200 --policy standard\ngrapnel endpoints update ep_… --filter ''"},
@@ -54,7 +61,7 @@ func (s *session) endpointsCommand() *cobra.Command {
 func endpointsRetry(s *session) *cobra.Command {
 	var which client.NewRetry
 	c := &cobra.Command{
-		Use: "retry ENDPOINT_ID", Short: "Retry all that waits for an endpoint, now", Args: takes(cobra.ExactArgs(1)),
+		Use: "retry ENDPOINT", Short: "Retry all that waits for an endpoint, now", Args: takes(cobra.ExactArgs(1)),
 		Long: "Retry the deliveries that wait for a later attempt, now: the first of each key, and those without a key. Deliveries held " +
 			"behind them follow in order. Limits hold, and while the circuit is open one delivery probes.",
 		Example: "grapnel endpoints retry ep_… --reason 'they fixed it'\ngrapnel endpoints retry ep_… --status-code 422",
@@ -89,14 +96,14 @@ func endpointsRetry(s *session) *cobra.Command {
 func endpointsRotate(s *session) *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
-		Use: "rotate-secret ENDPOINT_ID", Short: "Replace an endpoint's secret and show the new one, this once",
-		Args: takes(cobra.ExactArgs(1)),
+		Use: "rotate-secret ENDPOINT", Short: "Replace an endpoint's secret and show the new one, this once",
+		Args: takes(cobra.ExactArgs(1)), Example: "grapnel endpoints rotate-secret Warehouse --overlap 48h",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			e, err := r.RotateSecret(ctx, args[0], cmp.Or(overlap, -1)) // 0 would be the server's default
 			if err != nil {
 				return cli.View{}, err
 			}
-			s.noteOnce("secret", "The secret is shown only now. The old one continues to sign for "+overlap.String()+".")
+			s.noteOnce("secret", "The secret is shown only now. The old one continues to sign for "+policy.Duration(overlap).String()+".")
 			return endpointView(r, e), nil
 		}),
 	}
@@ -108,7 +115,7 @@ func endpointsTest(s *session) *cobra.Command {
 	var eventType, data string
 	var wait, delay time.Duration
 	c := &cobra.Command{
-		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
+		Use: "test ENDPOINT", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
 		Long: "Sends an event to one endpoint alone, waits for its answer and prints it. A test is attempted once and counts nowhere.\n" +
 			"Exits 9 if the receiver did not take it.",
 		Example: "grapnel endpoints test ep_… --type invoice.paid -d '{\"total\":1}'",
@@ -179,15 +186,15 @@ func attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Dura
 	}
 }
 
-var endpointHead = []string{"ENDPOINT", "STATUS", "HEALTH", "HELD", "URL", "TYPES", "POLICY", "TENANT"}
+var endpointHead = []string{"NAME", "ENDPOINT", "STATUS", "HEALTH", "HELD", "URL", "TYPES", "POLICY", "TENANT"}
 
 func endpointRow(_ reader, e *client.Endpoint) []string {
 	types := "*"
 	if len(e.EventTypes) > 0 {
 		types = strings.Join(e.EventTypes, ",")
 	}
-	return []string{e.ID, string(e.Status), string(e.Health.State), count(e.Health.Held, e.Health.HeldMore), e.URL, types,
-		words.Policy(e.Policy, e.PolicyChanges), e.Tenant}
+	return []string{cmp.Or(e.Description, called(e.URL)), e.ID, string(e.Status), string(e.Health.State),
+		count(e.Health.Held, e.Health.HeldMore), e.URL, types, words.Policy(e.Policy, e.PolicyChanges), e.Tenant}
 }
 
 func endpointView(r reader, e *client.Endpoint) cli.View {
@@ -202,9 +209,11 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
-		{"types", row[5]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
+		{"types", row[6]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[7]}, {"ordering", string(e.Ordering)},
+		{"format", string(e.Format)},
 		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
-		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)}, {"client certificate ends", r.Time(e.ClientCertEnds)},
+		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)}, {"client certificate ends",
+			r.Time(e.ClientCertEnds)},
 		{"proxy", e.Proxy}, {"signature headers", string(e.Signing)},
 		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
@@ -26,7 +32,7 @@ var events = resource[client.Event]{
 			data = "(erased)"
 		}
 		return object(e.ID, e.JSON(), [][]string{
-			{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant}, {"source", e.Source},
+			{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant}, {"source", withName(e.SourceName, e.Source)},
 			{"occurred", r.Time(&e.OccurredAt)}, {"accepted", r.Time(&e.AcceptedAt)}, {"erased", r.Time(e.ErasedAt)},
 			{"metadata", cli.Compact(cli.Encode(e.Metadata))}, {"data", data},
 		}, cli.Part{Title: "Deliveries", Head: deliveryHead, Rows: rows})
@@ -38,5 +44,52 @@ var events = resource[client.Event]{
 }
 
 func (s *session) eventsCommand() *cobra.Command {
-	return group("events", "Look at events", events.commands(s)...)
+	return group("events", "Look at events, and send them again", append(events.commands(s), eventsResend(s))...)
+}
+
+// eventsResend delivers an event again to the endpoints that it went to.
+func eventsResend(s *session) *cobra.Command {
+	var endpoint, tenant, reason string
+	var yes bool
+	c := &cobra.Command{
+		Use: "resend EVENT_ID", Short: "Deliver an event again, to all endpoints that it went to or to one", Args: takes(cobra.ExactArgs(1)),
+		Long: "Deliver an event again: a finished delivery gets a new one with the same event id and bytes, a pending one is attempted now. " +
+			"Of several deliveries to an endpoint it is the newest.",
+		Example: "grapnel events resend evt_…\ngrapnel events resend evt_… --endpoint Warehouse --reason 'they lost it'",
+		PreRunE: narrows("endpoint"),
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			e, err := r.EventOf(ctx, tenant, args[0])
+			if err != nil {
+				return err
+			}
+			newest := map[string]string{} // delivery by endpoint
+			for _, d := range e.Deliveries {
+				if (endpoint == "" || d.EndpointID == endpoint) && d.ID > newest[d.EndpointID] && d.ReasonCode != grapnel.ReasonTest {
+					newest[d.EndpointID] = d.ID
+				}
+			}
+			ids := slices.Sorted(maps.Values(newest))
+			if len(ids) == 0 {
+				return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: args[0] + " has no such deliveries",
+					Next: "Who would get it: grapnel send " + e.Type + " --dry-run"}
+			}
+			if len(ids) > 1 {
+				if err := s.Confirm(yes, "Deliver %s again to %d endpoints?", args[0], len(ids)); err != nil {
+					return err
+				}
+			}
+			return s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
+				d, err := r.Retry(ctx, id, reason)
+				if err != nil {
+					return nil, nil, err
+				}
+				return d.JSON(), deliveryRow(r, d), nil
+			})(s.command, ids)
+		}),
+	}
+	c.Flags().StringVar(&endpoint, "endpoint", "", "only to this endpoint")
+	c.Flags().StringVar(&tenant, "tenant", "", "tenant that owns the event, if several have one with this id")
+	reasoned(c, &reason)
+	confirmed(c, &yes)
+	return c
 }

@@ -22,6 +22,8 @@ func export(s *session, what string, anyStatus bool,
 	var format, file string
 	c := &cobra.Command{
 		Use: "export", Short: "Export " + what + " as JSON Lines or CSV, the newest first", Args: takes(cobra.NoArgs),
+		Example: map[bool]string{true: "grapnel deliveries export --since 24h --status failed --format csv --file failed.csv",
+			false: "grapnel dlq export --endpoint Warehouse --file dead.jsonl"}[anyStatus],
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != client.JSONLines && format != client.CSV {
 				return cli.Usagef("--format %s: the formats are jsonl and csv", format)
@@ -36,7 +38,8 @@ func export(s *session, what string, anyStatus bool,
 		},
 	}
 	which.Bind(c.Flags(), anyStatus)
-	c.Flags().StringVar(&format, "format", client.JSONLines, "jsonl or csv")
+	c.Flags().StringVar(&format, "format", client.JSONLines, "form of the file")
+	cli.Form(c.Flags(), "jsonl|csv", "format")
 	c.Flags().StringVar(&file, "file", "", "write to this new file instead of standard output")
 	return c
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
+	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/policy"
@@ -36,8 +39,17 @@ type forwarder struct {
 	secret  string        // sign with it; empty: nothing is signed
 	http    *http.Client
 
-	mu   sync.Mutex
-	away bool // the local server cannot be reached, and that was said
+	mu       sync.Mutex
+	away     bool           // the local server cannot be reached, and that was said
+	statuses map[string]int // of the answers that are not told yet, by delivery
+	last     *posted        // nil: nothing was sent
+}
+
+// posted is a request that was sent.
+type posted struct {
+	message *client.Message
+	body    []byte
+	header  http.Header
 }
 
 // How the local server is treated.
@@ -46,6 +58,7 @@ const (
 	firstLook     = 250 * time.Millisecond // first pause between two tries to reach it
 	longestLook   = 2 * time.Second
 	localBodyKept = 64 << 10
+	answerShown   = 200 // columns of an answer in a line
 )
 
 // localClient sends to the local server and nowhere else: it follows no redirect and uses no proxy.
@@ -63,9 +76,12 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 		return err
 	}
 	for wait := firstLook; ; wait = min(2*wait, longestLook) {
-		outcome, err := f.post(ctx, m, body, header)
+		outcome, status, err := f.post(ctx, m, body, header)
 		if err == nil {
 			f.reached(nil)
+			f.mu.Lock()
+			f.statuses[m.DeliveryID], f.last = status, &posted{m, body, header}
+			f.mu.Unlock()
 			return outcome
 		}
 		var refused *net.OpError
@@ -78,6 +94,35 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 			return client.RetryAfter(0, errors.New("the local server could not be reached"))
 		}
 	}
+}
+
+// answered is the status of the answer to a message, once; empty: there was none.
+func (f *forwarder) answered(m *client.Message) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	status := f.statuses[m.DeliveryID]
+	delete(f.statuses, m.DeliveryID)
+	return positive(status)
+}
+
+// again sends the last request again. The outcome of its message stays.
+func (f *forwarder) again(ctx context.Context) {
+	f.mu.Lock()
+	last := f.last
+	f.mu.Unlock()
+	if last == nil {
+		f.world.Note("Nothing was sent yet.")
+		return
+	}
+	began := f.world.Now()
+	outcome, status, err := f.post(ctx, last.message, last.body, last.header)
+	why := cmp.Or(plain(err), outcome)
+	text := ""
+	if why != nil {
+		text = why.Error()
+	}
+	f.world.Note("%s  %-6s  %s  %s  %s  %s  %s", f.world.Now().UTC().Format("15:04:05"), "again", positive(status), last.message.Type,
+		last.message.EventID, say.Took(f.world.Now().Sub(began)), text)
 }
 
 // plain is a failure of a request without method and address.
@@ -103,17 +148,17 @@ func (f *forwarder) reached(err error) {
 }
 
 // post sends a request. The outcome is that of the response; err says that there was none.
-func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, header http.Header) (outcome, err error) {
+func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, header http.Header) (outcome error, status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	req.Header = header.Clone()
 	if f.secret != "" {
 		now := time.Now()
 		signature, err := sign.Sign(m.EventID, now, body, f.secret)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		req.Header.Set(sign.HeaderID, m.EventID) // instead of the provider's, which may have been forwarded
 		req.Header.Set(sign.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
@@ -121,15 +166,15 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 	}
 	resp, err := f.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, localBodyKept) // so that the connection can be used again
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, localBodyKept)) // also so that the connection can be used again
 	after, said := time.Duration(0), false
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		after, said = policy.ParseRetryAfter(text, time.Now())
 	}
-	return verdictOf(f.policy, m, resp.StatusCode, after, said), nil
+	return verdictOf(f.policy, m, resp.StatusCode, answer, after, said), resp.StatusCode, nil
 }
 
 // request is the body and the headers for the local server.
@@ -195,7 +240,7 @@ func forwarded(came []grapnel.Header) http.Header {
 
 // verdictOf is the outcome of a message by the status of the response. A Retry-After counts if it
 // is longer than the pause of the policy, and the policy heeds it.
-func verdictOf(p *policy.Policy, m *client.Message, status int, retryAfter time.Duration, said bool) error {
+func verdictOf(p *policy.Policy, m *client.Message, status int, answer []byte, retryAfter time.Duration, said bool) error {
 	class := policy.ClassNone
 	switch {
 	case status == 429:
@@ -208,6 +253,9 @@ func verdictOf(p *policy.Policy, m *client.Message, status int, retryAfter time.
 		class = policy.ClassRedirect
 	}
 	err := fmt.Errorf("the local server answered %d", status)
+	if text := strings.Join(strings.Fields(strings.ToValidUTF8(string(answer), "�")), " "); text != "" {
+		err = fmt.Errorf("%w: %s", err, cli.Cut(text, answerShown))
+	}
 	o := policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}
 	switch p.Decide(o) {
 	case policy.Deliver:

@@ -29,8 +29,78 @@ func (s *session) help(c *cobra.Command, _ []string) {
 		}
 	}
 	section(out, "Commands", commands.String())
-	section(out, "Flags", cli.Usages(c.LocalFlags(), width))
-	section(out, "Flags of every command", cli.Usages(c.InheritedFlags(), width))
+	section(out, "Flags", cli.Usages(c.LocalNonPersistentFlags(), width))
+	_, _ = fmt.Fprintf(out, "\nFlags of every command: grapnel help flags\n")
+}
+
+// topic is a page of help that belongs to no command.
+type topic struct{ name, short, text string }
+
+var topics = []topic{
+	{"flags", "flags of every command", ""},
+	{"names", "objects by name", "Where a usage says ENDPOINT, SOURCE, QUEUE, CHANNEL, POLICY, KEY, TYPE or TENANT, a name will do as well as an id, " +
+		"and so it will for --endpoint, --source, --queue and --policy. An endpoint's and a channel's name is its description, else its URL; " +
+		"a part of a name will do if nothing else has it, except to delete. A name that several have is refused, with their ids.\n\n" +
+		"Shells complete names, ids and values: grapnel completion --help"},
+	{"output", "forms of output", "-o table   for people; a narrow terminal hides ids and dates first, and says which\n" +
+		"-o json    the server's answer\n-o jsonl   one object per line\n-o name    ids only, one per line, for xargs\n" +
+		"--jq EXPR  results of a jq expression on the JSON, texts without quotes\n\n" +
+		"Lists are pages of 50; --limit N up to 500, --cursor the next one, --all all of them."},
+	{"exit-codes", "exit codes", "0 done\n1 failure of another kind\n2 invalid usage\n3 not found\n4 no key, or one that may not do this\n" +
+		"5 conflict with the present state\n6 the server cannot be reached, or cannot answer now\n7 a limit is reached\n" +
+		"8 a check found problems\n9 partly done, or the receiver did not take it\n124 --timeout has passed\n130 interrupted"},
+}
+
+// helpCommand explains commands and topics.
+func (s *session) helpCommand() *cobra.Command {
+	names := make([]string, len(topics))
+	var list strings.Builder
+	for i, t := range topics {
+		names[i] = t.name
+		fmt.Fprintf(&list, "  %-12s%s\n", t.name, t.short)
+	}
+	return &cobra.Command{
+		Use: "help [COMMAND…|TOPIC]", Short: "Explain a command, or a topic: " + strings.Join(names, ", "),
+		Example: "grapnel help endpoints create\ngrapnel help flags",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out, root := cmd.OutOrStdout(), cmd.Root()
+			for _, t := range topics {
+				if len(args) == 1 && args[0] == t.name {
+					_, _ = fmt.Fprintln(out, cli.Wrap(cmp.Or(t.text, cli.Usages(root.PersistentFlags(), s.Columns(out))), s.Columns(out)))
+					return nil
+				}
+			}
+			if len(args) == 1 && args[0] == "topics" {
+				_, _ = fmt.Fprint(out, list.String())
+				return nil
+			}
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return wrongWord(cmp.Or(found, root), rest[0])
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// exemplify makes examples for the commands below one that have none, of their usage.
+func exemplify(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		exemplify(sub)
+	}
+	if c.HasSubCommands() || c.Example != "" {
+		return
+	}
+	c.Example = c.CommandPath()
+	for _, word := range strings.Fields(c.Use)[1:] {
+		if t, is := thingOf(word); is {
+			c.Example += " " + t.sample
+		}
+	}
+	if c.Name() == "list" && c.Flags().Lookup("all") != nil {
+		c.Example += " --all"
+	}
 }
 
 // usage is how a command is called.

@@ -77,7 +77,8 @@ func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Pag
 var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
 
 func inboxRow(r reader, q *client.Request) []string {
-	return []string{q.ID, string(q.Outcome), q.Type, q.Key, q.SourceID, strconv.Itoa(q.Size), r.Time(&q.ReceivedAt), q.Reason}
+	return []string{q.ID, string(q.Outcome), q.Type, q.Key, named(q.SourceName, q.SourceID), strconv.Itoa(q.Size),
+		r.Time(&q.ReceivedAt), q.Reason}
 }
 
 func inboxView(r reader, q *client.Request) cli.View {

@@ -40,7 +40,8 @@ func (s *session) issuesCommand() *cobra.Command {
 }
 
 func issueRow(r reader, i *client.Issue) []string {
-	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), i.EndpointID, number(i.Failures), aboutMany(i, i.Deliveries),
+	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), named(i.EndpointName, i.EndpointID),
+		number(i.Failures), aboutMany(i, i.Deliveries),
 		r.Time(&i.Since), r.Time(&i.LastSeen), i.Owner}
 }
 
@@ -55,7 +56,8 @@ func aboutMany(i *client.Issue, n int) string {
 func issueView(r reader, i *client.Issue) cli.View {
 	rows := [][]string{
 		{"issue", i.ID}, {"what", i.Sentence}, {"state", i.State}, {"muted until", r.Time(i.MutedUntil)}, {"owner", i.Owner}, {"note", i.Note},
-		{"endpoint", i.EndpointID}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status", positive(i.StatusCode)},
+		{"endpoint", withName(i.EndpointName, i.EndpointID)}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status",
+			positive(i.StatusCode)},
 		{"answer", i.Answer},
 		{"failures", number(i.Failures)}, {"deliveries", aboutMany(i, i.Deliveries)}, {"keys", aboutMany(i, i.Keys)},
 		{"first", r.Time(&i.FirstSeen)}, {"last", r.Time(&i.LastSeen)}, {"regressions", positive(i.Regressions)},

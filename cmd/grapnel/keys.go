@@ -13,12 +13,12 @@ import (
 )
 
 var keys = resource[client.Key]{
-	path: "/v1/keys", plural: "API keys", id: "KEY_ID",
+	path: "/v1/keys", plural: "API keys", id: "KEY",
 	settings: cli.KeySettings,
 	needed:   []string{"name", "scope"},
-	head:     []string{"KEY", "NAME", "SCOPES", "TENANT", "CREATED", "ENDS", "LAST USE"},
+	head:     []string{"NAME", "KEY", "SCOPES", "TENANT", "CREATED", "ENDS", "LAST USE"},
 	row: func(r reader, k *client.Key) []string {
-		return []string{k.ID, k.Name, scopesOf(k), k.Tenant, r.Time(&k.CreatedAt), r.Time(k.ExpiresAt), r.Time(k.LastUsed)}
+		return []string{k.Name, k.ID, scopesOf(k), k.Tenant, r.Time(&k.CreatedAt), r.Time(k.ExpiresAt), r.Time(k.LastUsed)}
 	},
 	view: func(r reader, k *client.Key) cli.View {
 		return object(k.ID, k.JSON(), [][]string{

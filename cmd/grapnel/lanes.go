@@ -16,7 +16,7 @@ func endpointsLanes(s *session) *cobra.Command {
 	var limit int
 	var cursor string
 	c := paging(&cobra.Command{
-		Use: "lanes [ENDPOINT_ID]", Short: "List the keys that are stuck at an endpoint, or at all of them",
+		Use: "lanes [ENDPOINT]", Short: "List the keys that are stuck at an endpoint, or at all of them",
 		Example: "grapnel endpoints lanes\n" +
 			"grapnel endpoints lanes ep_… -o name | xargs grapnel deliveries skip --reason 'fixed by hand'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {

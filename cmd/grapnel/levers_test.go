@@ -59,8 +59,8 @@ func TestTablesOfLevers(t *testing.T) {
 			"N  WHEN                         WHO    WHAT   ENDPOINT  DELIVERY  WHY\n" +
 				"7  2026-01-02T03:00:00.000000Z  key_1  pause  ep_1                they deploy\n", "7\n"},
 		{"endpoints list", `{"data":[{"id":"ep_1","status":"enabled","url":"u","policy":"standard","tenant":"t","health":{"state":"open","held":10000,"held_more":true}}],"next":null}`,
-			"ENDPOINT  STATUS   HEALTH  HELD    URL  TYPES  POLICY    TENANT\n" +
-				"ep_1      enabled  open    10000+  u    *      standard  t\n", "ep_1\n"},
+			"NAME  ENDPOINT  STATUS   HEALTH  HELD    URL  TYPES  POLICY    TENANT\n" +
+				"u     ep_1      enabled  open    10000+  u    *      standard  t\n", "ep_1\n"},
 	} {
 		for form, want := range map[string]string{"table": tc.table, "name": tc.names} {
 			f := newFake(t, always(200, tc.answer))

@@ -17,7 +17,7 @@ func policiesLint(s *session) *cobra.Command {
 	var promise promises
 	var claimsFile string
 	c := &cobra.Command{
-		Use: "lint [NAME|POLICY_ID|@FILE|-|JSON]", Short: "Find contradictions between a policy and what its users are told",
+		Use: "lint [NAME|POLICY|@FILE|-|JSON]", Short: "Find contradictions between a policy and what its users are told",
 		Args: takes(cobra.MaximumNArgs(1)),
 		Long: "Print when a policy attempts, and find contradictions in the policy, and between it and what its users are told. " +
 			"With --claims and no policy, find the contradictions in a document. Exits with 8 when it finds some.",

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,8 @@ func (s *session) listenCommand() *cobra.Command {
 	var l listening
 	c := &cobra.Command{
 		Use: "listen URL", Short: "Forward events to a local server", Args: takes(cobra.ExactArgs(1)),
-		Long: "Forward the events of a source or an endpoint, or all published events, to a local server.\n\n" +
+		Long: "Forward the events of a source or an endpoint, or all published events, to a local server. r and Enter send the last one " +
+			"again.\n\n" +
 			"The command creates a queue, leases its messages and sends them to URL. Nothing is lost while the laptop " +
 			"sleeps, the network changes or the command is restarted: it continues where it was. The local server's " +
 			"response is the outcome: 2xx is an ack, a response that the policy calls permanent a reject, any other returns " +
@@ -46,13 +48,14 @@ func (s *session) listenCommand() *cobra.Command {
 			"its other consumers.\n\n" +
 			"Nothing else changes. The endpoint gets its deliveries as before, and the queue is a quiet one: rejected " +
 			"messages are discarded, no operational event is sent about them, and no statistics count them.",
-		Example: "grapnel listen http://localhost:3000/hooks --source src_… --forward-headers\n" +
-			"grapnel listen http://localhost:3000/hooks --endpoint ep_… --secret @local.secret\n" +
+		Example: "grapnel listen 3000\n" +
+			"grapnel listen http://localhost:3000/hooks --source stripe-live --forward-headers\n" +
+			"grapnel listen localhost:3000/hooks --endpoint Warehouse --secret @local.secret\n" +
 			"grapnel listen http://localhost:3000/hooks --types 'invoice.*'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := url.Parse(args[0])
-			if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-				return cli.Usagef("%q is not the URL of a server: it has to look like http://localhost:3000/hooks", args[0])
+			target, ok := localURL(args[0])
+			if !ok {
+				return cli.Usagef("%q is not the URL of a server: it has to look like 3000, localhost:3000 or http://localhost:3000/hooks", args[0])
 			}
 			given := 0
 			for _, flag := range []string{l.source, l.endpoint, l.queue} {
@@ -85,9 +88,23 @@ func (s *session) listenCommand() *cobra.Command {
 	return c
 }
 
+// localURL is the URL of a server on this machine. A number is its port.
+func localURL(text string) (*url.URL, bool) {
+	if !strings.Contains(text, "://") {
+		port, _, _ := strings.Cut(text, "/")
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+			text = "localhost:" + text
+		}
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
 // listenAt listens until ctx ends.
 func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) error {
-	to := &forwarder{reader: r, target: target, headers: l.headers, http: localClient(max(1, l.options.Concurrency))}
+	to := &forwarder{reader: r, target: target, headers: l.headers, statuses: map[string]int{}, http: localClient(max(1,
+		l.options.Concurrency))}
 	if l.secret != "" {
 		var err error
 		if to.secret, err = r.world.Text("--secret", l.secret); err != nil {
@@ -105,11 +122,16 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 	if to.policy, err = policyOf(ctx, r, q); err != nil {
 		return err
 	}
-	r.world.Note("Listening to %s; requests go to %s. Stop with Ctrl-C.", listenedTo(l), target)
+	r.world.Note("Listening to %s; requests go to %s. r and Enter send the last one again; Ctrl-C stops.", listenedTo(l), target)
 	if n := q.QueueCounts; n != nil && n.Ready+n.Delayed+n.Waiting > 0 {
 		r.world.Note("%d messages are pending.", n.Ready+n.Delayed+n.Waiting)
 	}
-	err = consume(ctx, r, q.ID, to.handle, l.options)
+	r.world.EachLine(ctx, func(line string) {
+		if line == "r" {
+			to.again(ctx)
+		}
+	})
+	err = consume(ctx, r, q.ID, to.handle, to.answered, l.options)
 	if err != nil || !made || l.keep {
 		return err
 	}
@@ -199,33 +221,18 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 	return all, true, nil
 }
 
-// queueNamed finds a queue by its name in the tenant that a new one would belong to.
+// queueNamed finds a queue by its name in the tenant that a new one would belong to; nil: there is
+// none.
 func queueNamed(ctx context.Context, r reader, want client.NewQueue) (*client.Queue, error) {
-	found, err := findPaged(func(cursor string) (*client.Page[client.Queue], error) {
-		return r.Queues(ctx, client.QueueFilter{Tenant: want.Tenant, Limit: 500, Cursor: cursor})
-	}, func(q *client.Queue) bool { return q.Name == want.Name })
-	if err != nil || found == nil {
+	page, err := r.Queues(ctx, client.QueueFilter{Tenant: want.Tenant, Search: want.Name, Limit: mostFound})
+	if err != nil {
 		return nil, err
 	}
-	return r.Queue(ctx, found.ID)
-}
-
-// findPaged is the first object of a list that matches; nil: none does.
-func findPaged[T any](list func(cursor string) (*client.Page[T], error), matches func(*T) bool) (*T, error) {
-	for cursor := ""; ; {
-		p, err := list(cursor)
-		if err != nil {
-			return nil, err
-		}
-		for i := range p.Data {
-			if matches(&p.Data[i]) {
-				return &p.Data[i], nil
-			}
-		}
-		if cursor = p.Next; cursor == "" {
-			return nil, nil
-		}
+	i := slices.IndexFunc(page.Data, func(q client.Queue) bool { return q.Name == want.Name })
+	if i < 0 {
+		return nil, nil
 	}
+	return r.Queue(ctx, page.Data[i].ID)
 }
 
 // listenName is the same for the same selection on the same machine.
@@ -246,17 +253,15 @@ func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, e
 		if p, ok := policy.Preset(name); ok {
 			return &p, nil
 		}
-		found, err := findPaged(func(cursor string) (*client.Page[client.Policy], error) {
-			return r.Policies(ctx, client.ListFilter{Limit: 500, Cursor: cursor})
-		},
-			func(p *client.Policy) bool { return p.Name == name && p.Tenant == q.Tenant })
-		if err == nil && found == nil {
-			err = fmt.Errorf("the policy %s of the queue is not found", name)
-		}
+		page, err := r.Policies(ctx, client.ListFilter{Search: name, Limit: mostFound})
 		if err != nil {
 			return nil, err
 		}
-		doc = found.JSON()
+		i := slices.IndexFunc(page.Data, func(p client.Policy) bool { return p.Name == name && p.Tenant == q.Tenant })
+		if i < 0 {
+			return nil, fmt.Errorf("the policy %s of the queue is not found", name)
+		}
+		doc = page.Data[i].JSON()
 	}
 	p, err := cli.ReadPolicy(doc)
 	if err != nil {

@@ -104,7 +104,7 @@ func installedText(before relay.Installation, r relay.Rights) string {
 func outboxStatus(s *session) *cobra.Command {
 	var dsn string
 	c := &cobra.Command{
-		Use: "status", Short: "Show the state of a producer's outbox", Args: takes(cobra.NoArgs),
+		Use: "status", Short: "Show the state of a producer's outbox", Args: takes(cobra.NoArgs), Example: "grapnel outbox status --dsn @orders.dsn",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := producerDSN(s.World, dsn)
 			if err != nil {
@@ -163,6 +163,7 @@ func outboxUninstall(s *session) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "uninstall", Short: "Remove the outbox from a producer's database, with its pending events", Args: takes(cobra.NoArgs),
+		Example: "grapnel outbox uninstall --dsn @orders.dsn",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := producerDSN(s.World, dsn)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 var policies = resource[client.Policy]{
-	path: "/v1/policies", plural: "policies", id: "POLICY_ID", document: true,
+	path: "/v1/policies", plural: "policies", id: "POLICY", document: true,
 	settings: cli.PolicySettings, filters: cli.OnlyTenant,
 	head: []string{"NAME", "ID", "TENANT", "ATTEMPTS", "REACHES", "MADE FROM"},
 	row: func(_ reader, p *client.Policy) []string {

@@ -24,7 +24,7 @@ type reconciling struct {
 func (s *session) reconcileCommand() *cobra.Command {
 	o := reconciling{}
 	c := &cobra.Command{
-		Use: "reconcile SOURCE_ID", Short: "Ask a source's provider what did not arrive, and to send it again",
+		Use: "reconcile SOURCE", Short: "Ask a source's provider what did not arrive, and to send it again",
 		Args: takes(cobra.ExactArgs(1)),
 		Long: "Ask the provider of a source which webhooks it has sent and which of them did not arrive, and with --resend to " +
 			"send those again. They come in through the source like any other, so an event that was received already is a " +

@@ -95,13 +95,17 @@ func (w *starting) request() client.NewReplay {
 	return r
 }
 
-const statusUsage = "only these statuses: failed (if not given), delivered, dropped, discarded, skipped"
+// withStatus adds the flag of the statuses that are replayed.
+func (w *starting) withStatus(c *cobra.Command) {
+	c.Flags().StringSliceVar(&w.statuses, "status", nil, "only these statuses; failed if not given")
+	cli.Form(c.Flags(), "failed|delivered|dropped|discarded|skipped", "status")
+}
 
 func replayPlan(s *session) *cobra.Command {
 	var which starting
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "plan ENDPOINT_ID", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
+		Use: "plan ENDPOINT", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay plan ep_… --since 6h --type invoice.paid",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.PlanReplay(ctx, args[0], which.request())
@@ -117,7 +121,7 @@ func replayPlan(s *session) *cobra.Command {
 		}),
 	}
 	which.selection(c)
-	c.Flags().StringSliceVar(&which.statuses, "status", nil, statusUsage)
+	which.withStatus(c)
 	return c
 }
 
@@ -167,7 +171,7 @@ func replayStart(s *session) *cobra.Command {
 	var start starting
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "start ENDPOINT_ID", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
+		Use: "start ENDPOINT", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
 		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
@@ -177,7 +181,7 @@ func replayStart(s *session) *cobra.Command {
 		}),
 	}
 	start.flags(c)
-	c.Flags().StringSliceVar(&start.statuses, "status", nil, statusUsage)
+	start.withStatus(c)
 	return c
 }
 

@@ -227,9 +227,9 @@ func TestEmptyIDs(t *testing.T) {
 	f := newFake(t, func(*http.Request) (int, string) { return http.StatusOK, "{}" })
 	for command, name := range map[string]string{
 		"deliveries retry": "DELIVERY_ID", "deliveries retry dlv_1": "DELIVERY_ID", "deliveries get": "DELIVERY_ID", "dlq replay": "DELIVERY_ID",
-		"dlq discard --reason x": "DELIVERY_ID", "endpoints lanes": "ENDPOINT_ID", "endpoints pause": "ENDPOINT_ID",
-		"endpoints delete --yes": "ENDPOINT_ID", "queues purge --yes": "QUEUE", "queues get": "QUEUE", "replay start --yes": "ENDPOINT_ID",
-		"replay watch": "REPLAY_ID", "types diff": "TYPE", "why": "ID", "send": "TYPE", "policies lint": "NAME|POLICY_ID",
+		"dlq discard --reason x": "DELIVERY_ID", "endpoints lanes": "ENDPOINT", "endpoints pause": "ENDPOINT",
+		"endpoints delete --yes": "ENDPOINT", "queues purge --yes": "QUEUE", "queues get": "QUEUE", "replay start --yes": "ENDPOINT",
+		"replay watch": "REPLAY_ID", "types diff": "TYPE", "why": "ID", "send": "TYPE", "policies lint": "NAME|POLICY",
 	} {
 		for _, empty := range []string{"", "  "} {
 			got := invoke(t, f.env(), "", append(strings.Fields(command), empty)...)

@@ -21,7 +21,7 @@ import (
 type resource[T answer] struct {
 	path     string // "/v1/endpoints"
 	plural   string // in the question before deleting
-	id       string // how the usage names one: "ENDPOINT_ID"
+	id       string // how the usage names one: "ENDPOINT"
 	argument string // field that create takes as its argument, such as "url"; empty: none
 	document bool   // create and update take a whole document as their last argument
 	settings []cli.Setting
@@ -225,11 +225,25 @@ func (t *resource[T]) delete(s *session, c *cobra.Command) {
 		}{id, true}), []string{id, "deleted"}, r.Do(ctx, http.MethodDelete, t.at(id), q, nil, nil)
 	})
 	c.RunE = func(cmd *cobra.Command, ids []string) error {
-		if err := s.ConfirmAtTerminal(yes, "Delete %s %s?", t.plural, strings.Join(ids, ", ")); err != nil {
+		what, named := t.plural, make([]string, len(ids))
+		for i, id := range ids {
+			named[i] = s.askedAs(id)
+		}
+		if len(ids) == 1 {
+			what = singular(what)
+		}
+		if err := s.ConfirmAtTerminal(yes, "Delete %s %s?", what, strings.Join(named, ", ")); err != nil {
 			return err
 		}
 		return remove(cmd, ids)
 	}
+}
+
+func singular(plural string) string {
+	if stem, is := strings.CutSuffix(plural, "ies"); is {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(plural, "s")
 }
 
 // lever is a command that does the same to each of several objects and gives the reason to the

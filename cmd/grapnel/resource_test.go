@@ -48,6 +48,9 @@ var value = map[string][2]string{
 }
 
 func valueOf(s cli.Setting) [2]string {
+	if s.Field == "source" { // a name would be looked up
+		return [2]string{"src_x", `"src_x"`}
+	}
 	if v, ok := value[s.Kind]; ok {
 		return v
 	}

@@ -17,7 +17,15 @@ func (s *session) sendCommand() *cobra.Command {
 	var occurred cli.Moment
 	var dry bool
 	c := &cobra.Command{
-		Use: "send TYPE", Short: "Publish an event", Args: takes(cobra.ExactArgs(1)),
+		Use: "send TYPE", Short: "Publish an event",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				f := cli.Usagef("grapnel send takes the type alone")
+				f.Next = "The data follow -d: grapnel send " + args[0] + " -d '" + args[1] + "'"
+				return f
+			}
+			return takes(cobra.ExactArgs(1))(cmd, args)
+		},
 		Long: "Publish an event. The command succeeds once the event and all its deliveries are durable.\n\n" +
 			"Here --key is the event's ordering key; the API key comes from GRAPNEL_KEY or --api-key. A --key in the form of an API key " +
 			"is used as one: it never becomes part of an event.",
@@ -86,10 +94,10 @@ func dryRun(ctx context.Context, r reader, in client.NewEvent) (cli.View, error)
 	if err != nil {
 		return cli.View{}, err
 	}
-	part := cli.Part{Head: []string{"ENDPOINT", "NAME", "GETS IT", "WHY"}}
+	part := cli.Part{Head: []string{"NAME", "ENDPOINT", "GETS IT", "WHY"}}
 	view := cli.View{JSON: p.JSON()}
 	for _, e := range p.Endpoints {
-		part.Rows = append(part.Rows, []string{e.ID, e.Name, yesNo(e.Wanted), e.Reason})
+		part.Rows = append(part.Rows, []string{e.Name, e.ID, yesNo(e.Wanted), e.Reason})
 		if e.Wanted {
 			view.Items = append(view.Items, cli.Item{Name: e.ID, JSON: cli.Encode(e)})
 		}

@@ -33,6 +33,12 @@ type process struct {
 // launch runs a server command and waits for the line that says where it is.
 func launch(t *testing.T, env map[string]string, args ...string) process {
 	t.Helper()
+	return launchWith(t, strings.NewReader(""), env, args...)
+}
+
+// launchWith is launch with standard input.
+func launchWith(t *testing.T, typed io.Reader, env map[string]string, args ...string) process {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	var errs locked
@@ -40,7 +46,7 @@ func launch(t *testing.T, env map[string]string, args ...string) process {
 	env = maps.Clone(env) // the caller may change its own for the next program
 	go func() {
 		code <- runProgram(ctx, &cli.World{
-			Program: "grapnel", Args: args, Stdin: strings.NewReader(""), Stdout: writer, Stderr: &errs, Now: time.Now,
+			Program: "grapnel", Args: args, Stdin: typed, Stdout: writer, Stderr: &errs, Now: time.Now,
 			Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		})
 		_ = writer.Close()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,14 +18,17 @@ import (
 // session is one run of the program: its world and the flags that every command has.
 type session struct {
 	*cli.World
-	server  string
-	ca      string
-	key     string
-	apiKey  string
-	output  string
-	jq      string
-	timeout time.Duration
-	command *cobra.Command // the running one; nil: none yet
+	server              string
+	ca                  string
+	key                 string
+	apiKey              string
+	context             string
+	contextKey, keyFrom string // the context's key, if the server is its own, and its name
+	output              string
+	jq                  string
+	timeout             time.Duration
+	command             *cobra.Command    // the running one; nil: none yet
+	labels              map[string]string // names of objects that were given by their name, by id
 }
 
 func (s *session) machine() bool { return s.output == cli.JSON || s.output == cli.Lines || s.jq != "" }
@@ -63,12 +68,13 @@ func (s *session) reader() (reader, error) {
 }
 
 // givenKey is the key of the flags, else of the variable, which is read only here: a command that
-// needs no key works without the file that GRAPNEL_KEY_FILE names.
+// needs no key works without the file that GRAPNEL_KEY_FILE names. Else it is that of the context.
 func (s *session) givenKey() (string, error) {
 	if key := cmp.Or(s.key, s.apiKey); key != "" {
 		return key, nil
 	}
-	return s.SecretVariable("GRAPNEL_KEY")
+	key, err := s.SecretVariable("GRAPNEL_KEY")
+	return cmp.Or(key, s.contextKey), err
 }
 
 // limited limits work that takes longer than a request, by --timeout only if that is given.
@@ -104,7 +110,7 @@ func (s *session) withPrinter(run func(ctx context.Context, p *cli.Printer, args
 // ask runs a command that makes one call and prints its answer.
 func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
 	return s.withReader(func(ctx context.Context, r reader, args []string) error {
-		view, err := call(ctx, r, args)
+		view, err := everyPage(s.command.Flags(), func() (cli.View, error) { return call(ctx, r, args) })
 		if err != nil {
 			return err
 		}
@@ -127,7 +133,7 @@ func paged[T answer](head []string, row func(reader, *T) []string) func(reader, 
 	return func(r reader, p *client.Page[T]) cli.View {
 		v := list(p.JSON(), head, p.Data, func(one *T) []string { return row(r, one) })
 		if p.Next != "" {
-			v.More = "for the next page: --cursor " + p.Next
+			v.Next, v.More = p.Next, "for the next page: --cursor "+p.Next+"; for all: --all"
 		}
 		return v
 	}
@@ -157,7 +163,7 @@ func (s *session) askEach(head []string,
 				}
 				continue
 			}
-			view.Items = append(view.Items, cli.Item{Name: row[0], JSON: answer})
+			view.Items = append(view.Items, cli.Item{Name: nameIn(head, row), JSON: answer})
 			rows = append(rows, row)
 		}
 		if len(view.Items) == 0 {
@@ -182,6 +188,23 @@ var serverSecrets = []string{"GRAPNEL_ADMIN_KEY", "GRAPNEL_SESSION_KEY", "GRAPNE
 // secretVariables are all variables with secrets that have no flag.
 func secretVariables() []string {
 	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN"}, serverSecrets...)
+}
+
+// ofHandlers are the variables that queues consume gives a handler, which may call commands.
+var ofHandlers = strings.Fields("EVENT_ID EVENT_TYPE EVENT_KEY DELIVERY_ID ATTEMPT FIRST_SEEN_AT CONTENT_TYPE QUEUE LEASE")
+
+// warnOfVariables says which variables look like a setting's and are none. Commands that check the
+// settings say it themselves.
+func (s *session) warnOfVariables(cmd *cobra.Command) {
+	if cmd.Name() == "serve" || cmd.Name() == "doctor" || cmd.Name() == "validate" {
+		return
+	}
+	for _, wrong := range s.unknownVariables(cmd.Root()) {
+		if slices.Contains(ofHandlers, strings.TrimPrefix(wrong.Where, "GRAPNEL_")) {
+			continue
+		}
+		s.Note("%s: %s", wrong.Where, wrong.Detail)
+	}
 }
 
 func (s *session) unknownVariables(root *cobra.Command) []cli.Wrong {

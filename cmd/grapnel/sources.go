@@ -17,7 +17,7 @@ import (
 )
 
 var sources = resource[client.Source]{
-	path: "/v1/sources", plural: "sources", id: "SOURCE_ID", argument: "name", audited: true,
+	path: "/v1/sources", plural: "sources", id: "SOURCE", argument: "name", audited: true,
 	filters: cli.OnlyTenant, needed: []string{"scheme|outbox"},
 	settings: cli.SourceSettings,
 	head:     sourceHead, row: sourceRow, view: sourceView,
@@ -45,7 +45,7 @@ func sourcesRotate(s *session) *cobra.Command {
 	var overlap time.Duration
 	var secret string
 	c := &cobra.Command{
-		Use: "rotate-secret SOURCE_ID", Short: "Set the provider's secret; release requests that waited for it",
+		Use: "rotate-secret SOURCE", Short: "Set the provider's secret; release requests that waited for it",
 		Args:    takes(cobra.ExactArgs(1)),
 		Example: "grapnel sources rotate-secret src_… --secret @new.secret --overlap 48h",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
@@ -61,7 +61,7 @@ func sourcesRotate(s *session) *cobra.Command {
 	return needs(c, "secret")
 }
 
-var sourceHead = []string{"SOURCE", "NAME", "SCHEME", "STATUS", "UNVERIFIED", "INGEST", "PROVIDER RETRIES FOR", "TENANT"}
+var sourceHead = []string{"NAME", "SOURCE", "SCHEME", "STATUS", "UNVERIFIED", "INGEST", "PROVIDER RETRIES FOR", "TENANT"}
 
 func sourceRow(_ reader, one *client.Source) []string {
 	retries, scheme := "", one.Verify.Scheme
@@ -71,7 +71,7 @@ func sourceRow(_ reader, one *client.Source) []string {
 	if one.Provider.RetriesFor != nil {
 		retries = one.Provider.RetriesFor.String()
 	}
-	return []string{one.ID, one.Name, scheme, sourceStatus(one), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
+	return []string{one.Name, one.ID, scheme, sourceStatus(one), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
 }
 
 // sourceStatus is a source's status in words.

@@ -31,6 +31,9 @@ func groupsView(stats *client.Stats) cli.View {
 		}
 		return groupRow(name, &g.Figures)
 	})
+	for i := range stats.Groups {
+		v.Parts[0].Rows[i][0] = named(stats.Groups[i].EndpointName, v.Parts[0].Rows[i][0])
+	}
 	if stats.All != nil {
 		v.Parts[0].Rows = append(v.Parts[0].Rows, groupRow("total", stats.All))
 		v.Parts[0].Text = statsSaid(stats)

@@ -202,7 +202,8 @@ var tailHead = []string{"AT", "STATUS", "TRIES", "LAST", "TYPE", "KEY", "ENDPOIN
 
 func (t *follower) tell(d *client.Delivery) error {
 	at := t.reader.world.Now()
-	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), lastOutcome(d), d.Type, d.Key, d.EndpointID,
+	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), lastOutcome(d), d.Type, d.Key,
+		named(d.EndpointName, d.EndpointID),
 		d.ID, d.Reason}
 	v := single(d.ID, d.JSON(), cli.Part{Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30}})
 	t.begun = true

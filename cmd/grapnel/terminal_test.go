@@ -98,15 +98,17 @@ func TestDeletingAsksOnATerminal(t *testing.T) {
 	server := newFake(t, func(*http.Request) (int, string) { return http.StatusNoContent, "" })
 	env := map[string]string{"GRAPNEL_SERVER": server.URL, "GRAPNEL_KEY": "k"}
 	vars := []string{"GRAPNEL_SERVER=" + server.URL, "GRAPNEL_KEY=k"}
-	for _, what := range []string{"endpoints", "queues", "keys", "sources", "policies"} {
+	for what, question := range map[string]string{"endpoints": "Delete endpoint ep_1?", "queues": "Delete queue que_1?", "keys": "Delete API key key_1?",
+		"sources": "Delete source src_1?", "policies": "Delete policy pol_1?"} {
+		id := strings.TrimSuffix(question[strings.LastIndexByte(question, ' ')+1:], "?")
 		server.seen = nil
-		if said := onTerminal(t, vars, "n\n", what+" delete x_1"); !strings.Contains(said, "x_1?") || len(server.seen) > 0 {
+		if said := onTerminal(t, vars, "n\n", what+" delete "+id); !strings.Contains(said, question) || len(server.seen) > 0 {
 			t.Errorf("%s: asked for %v after no: %s", what, server.seen, said)
 		}
-		if said := onTerminal(t, vars, "y\n", what+" delete x_1"); len(server.seen) != 1 {
+		if said := onTerminal(t, vars, "y\n", what+" delete "+id); len(server.seen) != 1 {
 			t.Errorf("%s: asked for %v after yes: %s", what, server.seen, said)
 		}
-		if got := invoke(t, env, "", what, "delete", "x_1"); got.code != 0 || len(server.seen) != 2 {
+		if got := invoke(t, env, "", what, "delete", id); got.code != 0 || len(server.seen) != 2 {
 			t.Errorf("%s: a script: %+v", what, got)
 		}
 	}

@@ -62,7 +62,7 @@ func (s *session) triggerCommand() *cobra.Command {
 	cli.Form(f, "'NAME: VALUE'", "with-header")
 	f.StringVar(&t.to, "to", "", "URL to send to")
 	f.StringVar(&t.source, "source", "", "source of the server to send to; its settings are used")
-	cli.Form(f, "SOURCE_ID", "source")
+	cli.Form(f, "SOURCE", "source")
 	f.IntVar(&t.times, "times", 1, "send the event N times, one after the other")
 	f.BoolVar(&t.dry, "print", false, "print the request, send nothing")
 	f.BoolVar(&t.dry, "dry-run", false, "the same as --print")
@@ -203,7 +203,7 @@ func (s *session) target(ctx context.Context, t *trigger, v *scheme.Settings) (t
 	case t.source == "" && t.dry:
 		return "", "https://hooks.example.com/in", nil
 	case t.source == "":
-		return "", "", misused(s.command, "nowhere to send to: give --to URL, --source SOURCE_ID, or --print")
+		return "", "", misused(s.command, "nowhere to send to: give --to URL, --source SOURCE, or --print")
 	}
 	r, err := s.reader()
 	if err != nil {

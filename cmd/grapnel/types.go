@@ -115,19 +115,14 @@ func typesOf(tenant string) url.Values {
 
 // unshared refuses a name that several tenants have: the server finds none of them by it.
 func unshared(ctx context.Context, r reader, name string, of url.Values) error {
-	for cursor := ""; len(of) == 0; {
-		page, err := r.EventTypes(ctx, client.ListFilter{Limit: 500, Cursor: cursor})
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(page.Data, func(t client.EventType) bool { return t.Name == name }) {
-			return cli.Usagef("several tenants have an event type %s: name one with --tenant", name)
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
+	if len(of) > 0 {
+		return nil
 	}
-	return nil
+	page, err := r.EventTypes(ctx, client.ListFilter{Search: name, Limit: mostFound})
+	if err == nil && slices.ContainsFunc(page.Data, func(t client.EventType) bool { return t.Name == name }) {
+		err = cli.Usagef("several tenants have an event type %s: name one with --tenant", name)
+	}
+	return err
 }
 
 func jsonContent(s *session, name, value string) (json.RawMessage, error) {

@@ -36,20 +36,28 @@ func object(name string, doc json.RawMessage, form [][]string, more ...cli.Part)
 	return single(name, doc, append([]cli.Part{{Rows: form}}, more...)...)
 }
 
-// list is the view of several objects: an item and a row for each. The first cell of a row is the
-// object's name. doc is the JSON of all; nil: a list of the objects.
+// list is the view of several objects: an item and a row for each. doc is the JSON of all; nil: a
+// list of the objects.
 func list[T any](doc json.RawMessage, head []string, all []T, row func(*T) []string) cli.View {
 	v := cli.View{JSON: doc}
 	rows := make([][]string, len(all))
 	for i := range all {
 		rows[i] = row(&all[i])
-		v.Items = append(v.Items, cli.Item{Name: rows[i][0], JSON: document(&all[i])})
+		v.Items = append(v.Items, cli.Item{Name: nameIn(head, rows[i]), JSON: document(&all[i])})
 	}
 	if doc == nil {
 		v.JSON = listDocument(v.Items)
 	}
 	v.Parts = []cli.Part{{Head: head, Rows: rows}}
 	return v
+}
+
+// nameIn is what -o name prints of a row: its first cell, or the id behind a name.
+func nameIn(head, row []string) string {
+	if len(head) > 1 && head[0] == "NAME" && head[1] != "ID" {
+		return row[1]
+	}
+	return row[0]
 }
 
 // document is an object's JSON: as the server sent it if the object keeps it.

@@ -88,7 +88,8 @@ func (w *why) of(ctx context.Context, all []client.Delivery) error {
 	for i := range all {
 		d := &all[i]
 		w.deliveries = append(w.deliveries, d.JSON())
-		rows = append(rows, []string{d.ID, string(d.Status), d.EndpointID, strconv.Itoa(d.AttemptsMade), w.Time(d.NextAttemptAt), d.Reason})
+		rows = append(rows, []string{d.ID, string(d.Status), named(d.EndpointName, d.EndpointID), strconv.Itoa(d.AttemptsMade),
+			w.Time(d.NextAttemptAt), d.Reason})
 	}
 	w.parts = append(w.parts, cli.Part{Head: []string{"DELIVERY", "STATUS", "ENDPOINT", "TRIES", "NEXT", "WHY"}, Rows: rows})
 	for i := range all {

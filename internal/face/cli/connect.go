@@ -37,7 +37,7 @@ func (w *World) Connect(o client.Options) (*client.Client, error) {
 	o.UserAgent = "grapnel-cli/" + grapnel.Version
 	if o.Key == "" && local(o.Server) {
 		var err error
-		if o.Key, err = keyHere(o.Server); err != nil {
+		if _, o.Key, err = KeyHere(o.Server); err != nil {
 			return nil, err
 		}
 	}
@@ -66,20 +66,22 @@ func Trusting(file string) (*http.Client, error) {
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}, nil
 }
 
-// keyHere is the admin key in the default data directory below this one; empty: there is none. If
-// both serve and dev have one, it is dev's if dev runs at the server's port: it writes its URL
-// beside its key while it runs.
-func keyHere(server string) (string, error) {
-	path := KeyFile
+// KeyHere is the admin key in the default data directory below this one, with its file; empty:
+// there is none, or the server is on another machine. If both serve and dev have one, it is dev's
+// if dev runs at the server's port: it writes its URL beside its key while it runs.
+func KeyHere(server string) (path, key string, err error) {
+	if path = KeyFile; !local(server) {
+		return "", "", nil
+	}
 	if _, err := os.Stat(KeyFile); errors.Is(err, fs.ErrNotExist) || isDev(server) {
 		path = DevKeyFile
 	}
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "cannot read the key of the server here: " + err.Error(),
+		return path, "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "cannot read the key of the server here: " + err.Error(),
 			Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
 	}
-	return strings.TrimSpace(string(text)), nil
+	return path, strings.TrimSpace(string(text)), nil
 }
 
 // isDev says whether a server on this machine is the one that grapnel dev runs with its default

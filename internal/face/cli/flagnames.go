@@ -119,16 +119,20 @@ type formed struct {
 
 func (f formed) Type() string { return f.form }
 
+// FormOf is the form of a flag's values.
+func FormOf(f *pflag.Flag) string {
+	if given := f.Annotations[hasForm]; given != nil && given[0] != "" {
+		return given[0]
+	}
+	return cmp.Or(forms[f.Value.Type()], strings.ToUpper(f.Value.Type()))
+}
+
 // Usages describes flags for help, each with the form of its values: "--lease DURATION".
 func Usages(flags *pflag.FlagSet, width int) string {
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.VisitAll(func(f *pflag.Flag) {
 		own := *f
-		form := cmp.Or(forms[f.Value.Type()], strings.ToUpper(f.Value.Type()))
-		if given := f.Annotations[hasForm]; given != nil && given[0] != "" {
-			form = given[0]
-		}
-		own.Value, own.DefValue = formed{f.Value, form}, strings.TrimSuffix(f.DefValue, "[]")
+		own.Value, own.DefValue = formed{f.Value, FormOf(f)}, strings.TrimSuffix(f.DefValue, "[]")
 		shown.AddFlag(&own)
 	})
 	return shown.FlagUsagesWrapped(width)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -36,6 +37,17 @@ func (w *World) Content(name, value string) ([]byte, error) {
 func (w *World) Text(name, value string) (string, error) {
 	content, err := w.Content(name, value)
 	return strings.TrimSpace(string(content)), err
+}
+
+// EachLine calls take for each line of standard input, until ctx ends. Like typed, it leaves a read
+// behind, which only its input or the end of the process ends.
+func (w *World) EachLine(ctx context.Context, take func(line string)) {
+	unstopped()
+	go func() {
+		for lines := bufio.NewScanner(w.Stdin); lines.Scan() && ctx.Err() == nil; {
+			take(strings.TrimSpace(lines.Text()))
+		}
+	}()
 }
 
 // typed runs a read of standard input, which nothing but its input can end. A signal leaves it

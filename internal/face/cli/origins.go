@@ -51,20 +51,33 @@ func (w *World) Settings(flags *pflag.FlagSet, secrets []string) (all []Given) {
 		if f.Hidden && !is(f, concealed) || !is(f, fromFile) && f.Name != configFlag {
 			return
 		}
-		g := Given{Name: f.Name, Value: shownValue(f), Origin: "default", Reload: is(f, reloads)}
-		if f.Changed {
-			g.Origin = "flag"
-		}
-		if from := f.Annotations[cameFrom]; from != nil {
-			g.Origin = from[0]
-		}
-		all = append(all, g)
+		all = append(all, given(f))
 	})
 	for _, name := range secrets {
 		if _, origin, found, err := w.lookup(name, true); err == nil && found {
 			setting := strings.ToLower(strings.TrimPrefix(name, "GRAPNEL_"))
-			all = append(all, Given{Name: strings.ReplaceAll(setting, "_", "-"), Value: hidden, Origin: origin})
+			all = append(all, Given{Name: strings.ReplaceAll(setting, "_", "-"), Value: Hidden, Origin: origin})
 		}
+	}
+	return all
+}
+
+// given is a flag as a setting.
+func given(f *pflag.Flag) Given {
+	g := Given{Name: f.Name, Value: shownValue(f), Origin: "default", Reload: is(f, reloads)}
+	if f.Changed {
+		g.Origin = "flag"
+	}
+	if from := f.Annotations[cameFrom]; from != nil {
+		g.Origin = from[0]
+	}
+	return g
+}
+
+// Origins are some flags with their values, and where those were found.
+func Origins(flags *pflag.FlagSet, names ...string) (all []Given) {
+	for _, name := range names {
+		all = append(all, given(flags.Lookup(name)))
 	}
 	return all
 }

@@ -29,6 +29,7 @@ type View struct {
 	JSON  json.RawMessage // the whole answer
 	Items []Item          // the object, or those of a list
 	Parts []Part          // for people
+	Next  string          // cursor of the next page of a list; empty: this is the last
 	More  string          // said on stderr, as "more follows", unless the whole JSON is printed
 }
 

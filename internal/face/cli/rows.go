@@ -145,13 +145,13 @@ var (
 	}, OnlyTenant)
 
 	AlertFilters = slices.Concat([]Setting{
-		{"state", "state", "text", "only alerts in this state: firing, acknowledged, resolved", ""},
+		{"state", "state", "firing|acknowledged|resolved", "only alerts in this state", ""},
 		{"rule", "rule", "text", "only alerts of this rule", ""},
 		{"endpoint", "endpoint", "text", "only alerts about this endpoint, queue or channel", ""},
 	}, OnlyTenant)
 
 	IssueFilters = slices.Concat([]Setting{
-		{"state", "state", "text", "only these states: open, acknowledged, muted, resolved, with commas between them", ""},
+		{"state", "state", "open|acknowledged|muted|resolved", "only these states, with commas between them", ""},
 		{"endpoint", "endpoint", "text", "only this endpoint", ""},
 	}, OnlyTenant)
 

@@ -88,6 +88,17 @@ func Cut(line string, columns int) string { return ansi.Truncate(line, columns, 
 // Columns is how wide a text is.
 func Columns(text string) int { return ansi.StringWidth(text) }
 
+// Clean replaces control characters: a text may come from a receiver, and must not steer the
+// terminal.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
 // Paint colours text by its tone (see package words), or makes it bold or faint.
 func Paint(tone, text string) string {
 	style, known := styles[tone]

@@ -31,7 +31,8 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 	if !anyStatus {
 		f.BoolVar(&w.Replayed, "replayed", false, "also dead letters that a replay has delivered since")
 	} else {
-		f.StringSliceVar(&w.statuses, "status", nil, "only these statuses: pending, held, delivered, failed, dropped, discarded, skipped")
+		f.StringSliceVar(&w.statuses, "status", nil, "only these statuses")
+		Form(f, "pending|held|delivered|failed|dropped|discarded|skipped", "status")
 	}
 }
 

@@ -53,13 +53,13 @@ func Shown(command *cobra.Command) []wire.Setting {
 // shownValue is a flag's value as a page or a command may show it.
 func shownValue(f *pflag.Flag) string {
 	if _, place := f.Value.(*Store); is(f, keptQuiet) && !place && f.Value.String() != "" {
-		return hidden
+		return Hidden
 	}
 	return strings.Trim(f.Value.String(), "[]")
 }
 
-// hidden stands for the value of a secret.
-const hidden = "(hidden)"
+// Hidden stands for the value of a secret.
+const Hidden = "(hidden)"
 
 func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {
 	if err := flags.SetAnnotation(flag, annotation, values); err != nil {
@@ -108,6 +108,11 @@ func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error
 		}
 	})
 	return err
+}
+
+// SetFrom gives a flag a value that was found somewhere.
+func SetFrom(flags *pflag.FlagSet, name, value, origin string) error {
+	return set(flags, flags.Lookup(name), value, origin)
 }
 
 // set gives a flag a value, and notes the value's origin.

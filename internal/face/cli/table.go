@@ -9,21 +9,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-const gap = "  "
-
-// layout is the colour and width of the output.
-type layout struct {
-	colour bool
-	width  int // lines are cut to it; 0: no limit
-}
-
 func (l layout) write(out io.Writer, parts []Part) {
 	for i, part := range parts {
 		if i > 0 {
 			l.line(out, "")
 		}
 		if part.Title != "" {
-			l.title(out, Clean(part.Title))
+			l.title(out, Clean(part.Title), "bold")
 		}
 		l.table(out, part)
 		if part.Text != "" {
@@ -41,9 +33,9 @@ func Wrap(text string, width int) string {
 }
 
 // title may be a sentence, so it is wrapped instead of cut.
-func (l layout) title(out io.Writer, text string) {
+func (l layout) title(out io.Writer, text, tone string) {
 	for line := range strings.SplitSeq(Wrap(text, l.width), "\n") {
-		l.line(out, l.paint("bold", line))
+		l.line(out, l.paint(tone, line))
 	}
 }
 
@@ -57,6 +49,12 @@ func (l layout) text(out io.Writer, text string) {
 }
 
 func (l layout) table(out io.Writer, part Part) {
+	part, hidden := l.narrow(part)
+	defer func() {
+		if len(hidden) > 0 {
+			l.title(out, "hidden: "+strings.Join(hidden, ", ")+"; a wider terminal or -o json has them", "faint")
+		}
+	}()
 	rows := part.Rows
 	if part.Head != nil && !part.More {
 		rows = append([][]string{part.Head}, rows...)
@@ -95,17 +93,6 @@ func (l layout) line(out io.Writer, text string) {
 		text = Cut(text, l.width)
 	}
 	_, _ = io.WriteString(out, text+"\n")
-}
-
-// Clean replaces control characters: a text may come from a receiver, and must not steer the
-// terminal.
-func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // tones are the colours of the words of states.

@@ -25,16 +25,9 @@ import (
 
 const maxBody = 1 << 20
 
-// maxShown is the length of a body that one line shows.
-const maxShown = 120
-
 func (r Receipt) String() string {
 	if r.Status < 300 {
-		body := r.Body
-		if len(body) > maxShown {
-			body = strings.ToValidUTF8(body[:maxShown], "") + "…"
-		}
-		return fmt.Sprintf("%-7s got %s, attempt %s: %s", r.Receiver, r.EventID, r.Attempt, body)
+		return fmt.Sprintf("%-7s got %s, attempt %s", r.Receiver, r.EventID, r.Attempt)
 	}
 	return fmt.Sprintf("%-7s answered %d to %s, attempt %s: %s", r.Receiver, r.Status, r.EventID, r.Attempt, r.Why)
 }
