@@ -70,7 +70,7 @@ build: ## Build the static binary, bin/grapnel
 # everything. A package whose tests all need another program is in FOREIGN; elsewhere such tests, and those that take long, stand in files
 # with the build tag prove. -short makes random histories fewer; it leaves no test out. One package more than there are processors runs at
 # once, because tests of the server, of commands and of torture mostly wait.
-FOREIGN := ./bench ./e2e/browser ./e2e/receivers ./internal/inbound/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
+FOREIGN := ./bench ./e2e/browser ./e2e/guides ./e2e/receivers ./internal/inbound/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
 	./receive/gate ./receive/internal/receiver/app ./receive/pgxstore ./receive/sqlstore
 
 test: export CGO_ENABLED = 0
@@ -117,7 +117,7 @@ prove-models:
 prove-races: export CGO_ENABLED = 1
 prove-races:
 	nice -n 10 $(GO) test $(RACE) -tags prove -p 4 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
+		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/guides ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
 prove-nested:
@@ -130,9 +130,10 @@ sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from th
 	python3 sdk/generate.py
 
 prove-kits: export CGO_ENABLED = 0
-prove-kits: needs-sdk ## Test the kits for TypeScript and Python
+prove-kits: needs-sdk ## Test the kits for TypeScript and Python, and execute the guides
 	cd $(TS) && $(WITHNODE) nice -n 10 npm test --silent
 	cd $(PY) && nice -n 10 .venv/bin/python -m pytest
+	nice -n 10 $(GO) test -vet=off -count=1 -ldflags='-s -w' -timeout 5m ./e2e/guides
 
 shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews those of README and docs
 	$(GO) run ./e2e/shots $(ARGS)
@@ -198,7 +199,7 @@ lint: ## Look for what a machine can see; print warnings about prose and width, 
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
 # PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
-# installers for the kits, forward proxies to deliver through. Building and running need none of them.
+# installers for the kits, forward proxies to deliver through, and what the guides call. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
@@ -210,6 +211,10 @@ needs:
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || missing="$$missing haproxy"; \
+	command -v caddy >/dev/null 2>&1 || missing="$$missing caddy"; \
+	command -v curl >/dev/null 2>&1 || missing="$$missing curl"; \
+	command -v jq >/dev/null 2>&1 || missing="$$missing jq"; \
+	command -v openssl >/dev/null 2>&1 || missing="$$missing openssl"; \
 	command -v tinyproxy >/dev/null 2>&1 || missing="$$missing tinyproxy-bin"; \
 	command -v squid >/dev/null 2>&1 || [ -x /usr/sbin/squid ] || missing="$$missing squid"; \
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \

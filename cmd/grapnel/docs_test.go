@@ -24,6 +24,11 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guides, err := filepath.Glob("../../docs/guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, guides...)
 	inline := regexp.MustCompile("`((?:bin/)?grapnel [^`…]+)`")
 	seen := 0
 	for _, page := range append(pages, "../../README.md", "../../SECURITY.md", "../../GUARANTEES.md", "../../CONTRIBUTING.md") {

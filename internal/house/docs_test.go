@@ -309,3 +309,42 @@ func TestThePageOnReceivingNamesWhatTheKitsHave(t *testing.T) {
 		}
 	}
 }
+
+// TestTheIndexLeadsToEveryPage: docs/README.md links each page for readers once, guides first, and a
+// guide is short. Blocks that readers do not see, and names of languages, are no words of a guide.
+func TestTheIndexLeadsToEveryPage(t *testing.T) {
+	t.Chdir(root)
+	index := read(t, "docs/README.md")
+	unseen := regexp.MustCompile("(?s)<!-- test.*?-->|```\\w*")
+	guides := 0
+	for _, page := range pages(t) {
+		name, inside := strings.CutPrefix(page, "docs/")
+		if !inside || page == "docs/README.md" {
+			continue
+		}
+		guide := strings.HasPrefix(name, "guides/")
+		if strings.Contains(name, "/") && !guide {
+			continue
+		}
+		if n := strings.Count(index, "]("+name+")"); n != 1 {
+			t.Errorf("docs/README.md links %s %d times", page, n)
+		}
+		if !guide {
+			continue
+		}
+		guides++
+		if words := len(strings.Fields(unseen.ReplaceAllString(read(t, page), ""))); words > 600 {
+			t.Errorf("%s has %d words, more than 600", page, words)
+		}
+		if strings.Index(index, name) > strings.Index(index, "## Operation") {
+			t.Errorf("%s stands behind the operation's pages", page)
+		}
+	}
+	if guides < 10 {
+		t.Errorf("there are only %d guides", guides)
+	}
+	readme := read(t, "README.md")
+	if led := strings.Count(readme, "](docs/guides/"); led < 5 || !strings.Contains(readme, "](docs/README.md)") {
+		t.Errorf("README leads to %d guides, or not to the index", led)
+	}
+}

@@ -29,6 +29,11 @@ func TestDocumentedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guides, err := filepath.Glob("../../../docs/guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, guides...)
 	request := regexp.MustCompile("\\b(GET|POST|PATCH|PUT|DELETE) +(/[^ `\\n|)]*)")
 	seen := 0
 	for _, page := range append(pages, "../../../README.md", "../../../GUARANTEES.md") {
