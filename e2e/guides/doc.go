@@ -20,5 +20,5 @@
 //     goes on once a server answers there; without an address, at once.
 //   - "test: until" repeats it until it succeeds and has its output.
 //   - "test: not run: REASON" leaves it out.
-//   - "test", alone in its line, is a block of sh with commands that readers do not need, up to the comment's end.
+//   - "test: call NAME" is a block with commands of testdata that readers do not need, such as checks.
 package guides

@@ -11,6 +11,7 @@ import (
 
 // TestGuides executes each page of docs/guides as its reader would.
 func TestGuides(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join(tree(t), "docs/guides/*.md"))
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("there are %d guides: %v", len(pages), err)

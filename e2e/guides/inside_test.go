@@ -41,7 +41,11 @@ func inside(page string) error {
 	if err != nil {
 		return err
 	}
-	steps, err := parse(string(text))
+	unseen, err := os.ReadFile(os.Getenv(unseenVariable))
+	if err != nil {
+		return err
+	}
+	steps, err := parse(string(text), sections(string(unseen)))
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func inside(page string) error {
 	if s.dir, err = os.Getwd(); err != nil {
 		return err
 	}
-	if err := machine(s.apart, string(text)); err != nil {
+	if err := machine(s.apart, string(text)+string(unseen)); err != nil {
 		return err
 	}
 	if err := s.starts(); err != nil {

@@ -24,6 +24,7 @@ import (
 // The variables by which a run of this test's binary knows that it is inside of namespaces.
 const (
 	pageVariable     = "GUIDES_PAGE"     // file with the page
+	unseenVariable   = "GUIDES_UNSEEN"   // file with its commands that readers do not see
 	binVariable      = "GUIDES_BIN"      // directory with programs that come before others
 	postgresVariable = "GUIDES_POSTGRES" // socket of a PostgreSQL
 )
@@ -52,7 +53,7 @@ func run(m *testing.M) int {
 	scratch = dir
 	flag.Parse()
 	// Pages mostly wait.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -126,7 +127,8 @@ func goes(t *testing.T, page, text string) {
 	defer cancel()
 	cmd := exec.CommandContext(limit, self)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(os.Environ(), pageVariable+"="+file, binVariable+"="+bin)
+	cmd.Env = append(os.Environ(), pageVariable+"="+file, binVariable+"="+bin,
+		unseenVariable+"="+filepath.Join(tree(t), "e2e/guides/testdata", strings.TrimSuffix(filepath.Base(page), ".md")+".sh"))
 	for _, name := range []string{"GOCACHE", "GOMODCACHE"} { // HOME is another one inside
 		value, err := exec.CommandContext(limit, "go", "env", name).Output()
 		if err != nil {

@@ -27,12 +27,12 @@ type call struct{ command, output string }
 var (
 	named    = regexp.MustCompile(`^(?:#|//|<!--) (\S+)(?: -->)?\n`)
 	script   = regexp.MustCompile(`^# (\S+\.sh)\n`)
-	notes    = regexp.MustCompile(`^<!-- test: (?:background( \S+)?|(until)|not run: (.+)) -->$`)
+	notes    = regexp.MustCompile(`^<!-- test: (?:background( \S+)?|(until)|call (\S+)|not run: (.+)) -->$`)
 	commands = regexp.MustCompile(`(?m)^\$ `)
 )
 
-// parse returns the steps of a page.
-func parse(page string) (steps []step, err error) {
+// parse returns the steps of a page. Its unseen commands have names.
+func parse(page string, unseen map[string]string) (steps []step, err error) {
 	lines := strings.Split(page, "\n")
 	var note step
 	noted := false
@@ -40,10 +40,17 @@ func parse(page string) (steps []step, err error) {
 		ends, language := "", ""
 		switch is := notes.FindStringSubmatch(lines[i]); {
 		case is != nil:
+			if name := is[3]; name != "" {
+				note.text, note.line = unseen[name], i+1
+				if note.text == "" {
+					return nil, fmt.Errorf("line %d: no commands are called %s", i+1, name)
+				}
+				steps = append(steps, note)
+				note, noted = step{}, false
+				continue
+			}
 			note, noted = step{behind: strings.HasPrefix(lines[i], "<!-- test: background"), listen: strings.TrimSpace(is[1]),
-				until: is[2] != "", left: is[3]}, true
-		case lines[i] == "<!-- test":
-			ends, language = "-->", "sh"
+				until: is[2] != "", left: is[4]}, true
 		case strings.HasPrefix(lines[i], "<!-- test"):
 			return nil, fmt.Errorf("line %d: unknown comment %s", i+1, lines[i])
 		case strings.HasPrefix(lines[i], "```"):
@@ -68,6 +75,16 @@ func parse(page string) (steps []step, err error) {
 		steps = append(steps, s)
 	}
 	return steps, nil
+}
+
+// sections are commands by the names above them.
+func sections(text string) map[string]string {
+	all := map[string]string{}
+	for _, part := range strings.Split("\n"+text, "\n### ")[1:] {
+		name, commands, _ := strings.Cut(part, "\n")
+		all[name] = commands
+	}
+	return all
 }
 
 // reads finds out what a block of a language is.
@@ -168,7 +185,7 @@ func TestPagesAreRead(t *testing.T) {
 	for page, want := range map[string]string{
 		"<!-- test: background :1 -->\n```sh\na\nb\n```":             `[{2 a|b|  [] false true :1 }]`,
 		"<!-- test: until -->\n```console\n$ a \\\n  b\nc\n$ d\n```": `[{2 $ a \|  b|c|$ d|  [{a \|  b c|} {d }] true false  }]`,
-		"text\n<!-- test\nhidden\n-->\n":                             `[{2 hidden|  [] false false  }]`,
+		"<!-- test: until -->\n<!-- test: call it -->\n":             `[{2 hidden  [] true false  }]`,
 		"```sh\n# run.sh\npass\n```":                                 `[{1 # run.sh|pass| run.sh [] false false  }]`,
 		"```python\n# app.py\npass\n```":                             `[{1 # app.py|pass| app.py [] false false  }]`,
 		"<!-- test: not run: why -->\n```ini\na\n```":                `[{2 a|  [] false false  why}]`,
@@ -178,7 +195,7 @@ func TestPagesAreRead(t *testing.T) {
 		"<!-- test: nonsense -->":                                    `line 1: unknown comment <!-- test: nonsense -->`,
 		"```console\na\n```":                                         `line 1: no command begins with $`,
 	} {
-		steps, err := parse(page)
+		steps, err := parse(page, sections("### it\nhidden"))
 		got := strings.ReplaceAll(fmt.Sprint(steps), "\n", "|")
 		if err != nil {
 			got = err.Error()

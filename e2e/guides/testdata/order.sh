@@ -1,0 +1,5 @@
+### refuse
+echo 422 >answer
+
+### repair
+echo 200 >answer

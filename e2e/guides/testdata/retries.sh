@@ -1,0 +1,2 @@
+### refuse
+echo 404 >answer

@@ -1,0 +1,11 @@
+### secret
+echo whsec_4rkkf5tsez1tgnggwcg2MfKQ9r8GKYqr
+
+### early
+grapnel trigger stripe invoice.paid --source src_… --secret @stripe.secret
+
+### receiver
+node -e 'require("http").createServer((q, r) => { if (q.headers["stripe-signature"]) require("fs").writeFileSync("got", ""); r.end(); }).listen(3000)'
+
+### listened
+grapnel trigger stripe invoice.paid --source src_… --secret @stripe.secret && [ -e got ]
