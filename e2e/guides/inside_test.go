@@ -35,7 +35,8 @@ type session struct {
 	files int
 }
 
-// inside executes a page. Its process is the first one of the namespaces, so all others end with it.
+// inside executes a page. Its process is the first one of the namespaces, so the others end with
+// it.
 func inside(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -144,8 +145,8 @@ func (s *session) calls(c call, again bool) error {
 	}
 }
 
-// asks gives commands to bash, in a file. It returns their exit code, and what they printed as output
-// and beside it.
+// asks gives commands to bash, in a file. It returns their exit code, and what they printed on
+// stdout and stderr.
 func (s *session) asks(text, way string) (code, output, rest string, err error) {
 	s.files++
 	file := filepath.Join(s.apart, "step"+strconv.Itoa(s.files))

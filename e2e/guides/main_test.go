@@ -70,8 +70,8 @@ func tree(t *testing.T) string {
 	return dir
 }
 
-// stubs are programs of a page that install, or that reach what the machine of a test does not have.
-// What they install is installed already, at the versions of the lock files of sdk.
+// stubs are programs of a page that install something. It is installed already, at the versions of
+// the lock files of sdk.
 var stubs = map[string]string{
 	"sudo": `exec "$@"`,
 	"npm": `[ "$1" = install ] && shift || exit 1
