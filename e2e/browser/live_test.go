@@ -73,6 +73,23 @@ func (p *tab) another(path string) *tab {
 	return q
 }
 
+// TestTroubleIsCountedLive: the number beside Trouble appears on an open page about something else.
+func TestTroubleIsCountedLive(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := openTab(t, s.url())
+	p.signIn(adminKey)
+	p.visit("/event-types")
+	p.mark()
+	p.until("nothing is wrong", `document.querySelector("nav [data-count]").hidden`)
+	s.refuses.Store(true)
+	s.publish()
+	p.until("the number appears", `(e => !e.hidden && Number(e.innerText) > 0)(document.querySelector("nav [data-count]"))`)
+	p.same()
+	p.leaves(func() { p.click("nav a", "Trouble") })
+	p.sees("1 issue is open")
+}
+
 // TestListsAreLive: what happens on the server appears in open lists without a reload, and in a
 // filtered list only what its filter wants.
 func TestListsAreLive(t *testing.T) {

@@ -115,6 +115,7 @@ func (w *web) stream(v *visit) {
 	token := w.seals.token(v.session.ID)
 	tick := time.NewTicker(w.Bounds.LiveEvery)
 	defer tick.Stop()
+	told := ""
 	for sent := -1; ; {
 		main, version, err := r.look(v)
 		switch {
@@ -128,6 +129,12 @@ func (w *web) stream(v *visit) {
 				return
 			}
 			sent = version
+		}
+		if open := v.open(); open != told {
+			if err := v.event(connection, "open", []byte(open)); err != nil {
+				return
+			}
+			told = open
 		}
 		select {
 		case <-tick.C:

@@ -47,6 +47,9 @@ type header struct{ Name, Value string }
 // span is a part of a body with its class; empty: plain.
 type span struct{ Class, Text string }
 
+// linked is a part of a sentence; without address it is no link.
+type linked struct{ Text, Href string }
+
 // crumb is a step of the way to a page; the last one is the page itself, without address.
 type crumb struct{ Name, Href string }
 

@@ -23,7 +23,8 @@ var (
 // linksIn are the links of the first part of a page that matches.
 func linksIn(part *regexp.Regexp, body string) (all []linkOf) {
 	for _, found := range oneLink.FindAllStringSubmatch(part.FindString(body), -1) {
-		l := linkOf{href: found[1], text: strings.TrimSpace(anyTag.ReplaceAllString(found[2], ""))}
+		name, _, _ := strings.Cut(found[2], "<b")
+		l := linkOf{href: found[1], text: strings.TrimSpace(anyTag.ReplaceAllString(name, ""))}
 		if is := ariaIs.FindStringSubmatch(strings.SplitAfter(found[0], ">")[0]); is != nil {
 			l.current = is[1]
 		}

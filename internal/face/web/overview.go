@@ -14,12 +14,14 @@ import (
 // overviewModel answers: is anything wrong, and will it get worse?
 type overviewModel struct {
 	Empty   bool // no endpoint yet
+	Add     []act
 	Create  string
 	Publish string
 	Verdict verdict
-	Backlog string // how many deliveries are pending, and since when
-	Dead    string // how many deliveries failed for good
-	Letters string // where they are
+	Trouble []linked // the alerts that fire and the issues that are open
+	Backlog string   // how many deliveries are pending, and since when
+	Dead    string   // how many deliveries failed for good
+	Letters string   // where they are
 	Figures []figure
 	Chart   chart
 	Ahead   chart

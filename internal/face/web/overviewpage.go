@@ -1,9 +1,44 @@
 package web
 
 import (
+	"net/url"
+
 	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
+
+// sayTrouble is the sentence about alerts and issues, which names the gravest of each.
+func (v *visit) sayTrouble() (all []linked, err error) {
+	t, ok := v.web.trouble(v.Request, v.session)
+	if !ok {
+		v.answers.add("unknown")
+		return []linked{{"Alerts and issues could not be read.", ""}}, nil
+	}
+	v.answers.add(t.number())
+	if t.Alert != nil {
+		v.answers.add(t.Alert.Title)
+		is := ", the gravest is "
+		if t.Alerts == 1 {
+			is = ", "
+		}
+		all = append(all, linked{say.AtLeast(t.Alerts, t.MoreAlerts, "alert fires", "alerts fire"), v.link("/alerts?state=firing")},
+			linked{is + "“", ""}, linked{t.Alert.Title, v.link("/alerts/" + url.PathEscape(t.Alert.ID))}, linked{"”. ", ""})
+	}
+	if t.Issue != nil {
+		name, err := v.nameOf(t.Issue.EndpointID)
+		if err != nil {
+			return nil, err
+		}
+		v.answers.add(t.Issue.Sentence)
+		is := ". Most failures: "
+		if t.Issues == 1 {
+			is = ": "
+		}
+		all = append(all, linked{say.AtLeast(t.Issues, t.MoreIssues, "issue is open", "issues are open"), v.link("/issues?state=open")},
+			linked{is, ""}, linked{words.Fails(t.Issue, name), v.link("/issues/" + url.PathEscape(t.Issue.ID))}, linked{".", ""})
+	}
+	return all, nil
+}
 
 func overview(v *visit) (overviewModel, error) {
 	var m overviewModel
@@ -11,8 +46,15 @@ func overview(v *visit) (overviewModel, error) {
 	if err != nil {
 		return m, err
 	}
+	if m.Trouble, err = v.sayTrouble(); err != nil {
+		return m, err
+	}
 	if o.Endpoints.All == 0 && o.Refuses == "" {
 		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
+		if v.mayDo("/endpoints/new") {
+			m.Add = []act{{Label: "Add an endpoint", Href: v.link("/endpoints/new"), Main: true},
+				{Label: "Add a source", Href: v.link("/sources/new")}}
+		}
 		return m, nil
 	}
 	m.Verdict = said(words.Overall(v.now, o))

@@ -56,7 +56,7 @@ func navigation() []entry {
 		{Name: "Sources", Sign: "sources", Deep: true, Tabs: []entry{
 			{Name: "All", Path: "/sources", Key: "s"}, {Name: "Requests", Path: "/inbox", Key: "j"}}},
 		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
-		{Name: "Trouble", Sign: "trouble", Tabs: []entry{
+		{Name: "Trouble", Sign: "trouble", Counted: true, Tabs: []entry{
 			{Name: "Issues", Path: "/issues", Key: "i"}, {Name: "Alerts", Path: "/alerts", Key: "b"},
 			{Name: "Rules", Path: "/alert-rules", Key: "y"}, {Name: "Channels", Path: "/channels", Key: "h"}}},
 		{Name: "Insights", Sign: "stats", Deep: true, Tabs: []entry{

@@ -39,6 +39,7 @@ func (w *web) portalMux(mux *http.ServeMux) {
 	w.addRows(mux)
 	mux.HandleFunc("GET "+w.home, w.headed(w.opening))
 	mux.HandleFunc("GET "+w.home+"/{$}", w.headed(w.opening))
+	mux.HandleFunc("GET "+w.home+"/", w.headed(w.nowhere))
 	mux.HandleFunc("POST "+w.home+"/open", w.headed(w.open))
 	mux.HandleFunc("POST "+w.home+"/leave", w.headed(w.leave))
 	mux.HandleFunc("GET "+w.home+"/accent.css", w.accent)

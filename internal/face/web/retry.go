@@ -72,9 +72,9 @@ func (v *visit) offerRetry(to *verdict, endpoint string, lanes int, more bool) {
 	if lanes == 0 {
 		return
 	}
-	keys := say.Many(lanes, "stuck key", "stuck keys")
+	keys := say.Many(lanes, "stuck ordering key", "stuck ordering keys")
 	if more {
-		keys = say.Count(lanes) + "+ stuck keys"
+		keys = say.Count(lanes) + "+ stuck ordering keys"
 	}
 	to.Next = strings.TrimSpace(to.Next + " " + sentenceCase(keys) + " wait for a later attempt.")
 	v.offer(to, "/endpoints/{id}/retry", endpoint, act{Label: "Retry " + keys + " now"})

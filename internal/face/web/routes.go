@@ -235,7 +235,7 @@ func (w *web) mux() http.Handler {
 	mux.HandleFunc("GET /dead-letters/export", w.headed(w.export("/dead-letters/export")))
 	mux.HandleFunc("GET /assets/{name}", w.asset)
 	newPortal(w).portalMux(mux)
-	mux.Handle("/", w.API)
+	mux.HandleFunc("/", w.beyond)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			w.API.ServeHTTP(rw, r)

@@ -52,7 +52,9 @@ type Bounds struct {
 	LiveRedraw time.Duration `bound:"15s" tiny:"100ms"`  // a live page is drawn again without changes
 	LiveSlow   time.Duration `bound:"10s"`               // for which a browser may take nothing in
 	LiveTenant int           `bound:"64"`                // live pages of one tenant
-	LiveAll    int           `bound:"512"`               // live pages of all tenants
+	LiveAll    int           `bound:"512"`               // live pages of all tenants; sessions whose trouble is remembered
+	Trouble    time.Duration `bound:"3s" tiny:"20ms"`    // between two looks at the issues and alerts of a session
+	Open       int           `bound:"50" tiny:"2"`       // open issues, and firing alerts, that such a look counts
 
 	Page      int           `bound:"35" tiny:"5"`    // rows of a list: forty with long names are more than 60 KB
 	Times     int           `bound:"28" tiny:"5"`    // hours or days beneath a chart of statistics, which takes half of the 60 KB
@@ -81,6 +83,7 @@ type web struct {
 	templates *template.Template
 	assets    *assets
 	live      *readers
+	troubles  troubles
 	cross     *http.CrossOriginProtection
 }
 
@@ -143,6 +146,7 @@ type entry struct {
 	Key     string  // after g on the keyboard
 	Sign    string  // its picture
 	Deep    bool    // the bar of a phone has no space for it: it is behind More there
+	Counted bool    // the number of open issues and firing alerts is beside it
 	Tabs    []entry // pages about the same; Path and Key are those of the first
 	Current string  // aria-current: page or true; empty: it does not lead here
 }
@@ -192,6 +196,7 @@ type sheet struct {
 	Once    string // the idempotency key of the page's forms
 	Session *session
 	Nav     []entry
+	Open    string  // the number beside a counted entry; empty: unknown
 	Section entry   // whose tabs the page shows
 	Crumbs  []crumb // the way to the page; none: the navigation leads to it
 	Notice  string

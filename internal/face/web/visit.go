@@ -116,6 +116,7 @@ func (v *visit) model() (any, error) {
 
 // draw answers with a page within the layout.
 func (v *visit) draw(status int, template string, s sheet) {
+	s.Open = v.open()
 	text, err := v.web.draw(template, s)
 	if err != nil {
 		v.fail(err)
@@ -183,7 +184,7 @@ func (v *visit) fail(err error) {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
+		s.Nav, s.Finds, s.Open = v.entries(""), v.link("/deliveries"), v.open()
 	}
 	text, err := v.web.draw("failure.html", s)
 	if err != nil {
@@ -397,6 +398,18 @@ func (v *visit) bare(title string) sheet {
 		s.Token = v.web.seals.token(v.session.ID)
 	}
 	return s
+}
+
+// open is the number of open issues and firing alerts; empty: it is unknown, or of a portal.
+func (v *visit) open() string {
+	if v.session == nil || v.session.portal {
+		return ""
+	}
+	t, ok := v.web.trouble(v.Request, v.session)
+	if !ok {
+		return ""
+	}
+	return t.number()
 }
 
 // asset is the address of a file.

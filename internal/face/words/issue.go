@@ -8,9 +8,14 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
+// Fails names the endpoint of an issue, and how it fails.
+func Fails(i *wire.Issue, name string) string {
+	return name + " " + hasDone(i.StatusCode, i.ErrorClass)
+}
+
 // Issue names the failure, its beginning, its counts and the issue's state. Name is the endpoint's.
 func Issue(i *wire.Issue, name string) string {
-	what := name + " " + hasDone(i.StatusCode, i.ErrorClass)
+	what := Fails(i, name)
 	about := ""
 	if i.Approximate { // keys are not more than deliveries, so they are no estimate alone
 		about = "about "

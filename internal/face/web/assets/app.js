@@ -79,12 +79,13 @@
   const state = word => { if (light) { light.dataset.state = word; $("span", light).textContent = word; } };
   const busy = () => document.hidden || paused;
   const stop = () => { source?.close(); source = null; clearTimeout(poll); clearTimeout(late); };
+  const count = text => { const e = $("[data-count]"); if (e) { write(e, text); e.hidden = !text || text === "0"; } };
   const ask = async () => {
     if (busy()) return;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.redirected || answer.status === 401) return location.reload(); // the session has ended
-      if (answer.ok) { const part = $("#live-main", new DOMParser().parseFromString(await answer.text(), "text/html")); if (part) show(part.innerHTML); }
+      if (answer.ok) { const page = new DOMParser().parseFromString(await answer.text(), "text/html"), part = $("#live-main", page); if (part) show(part.innerHTML); count($("[data-count]", page)?.textContent); }
       if (lost) { lost = false; failures = 0; return start(); } // the server is back
       state("polling");
     } catch { lost = true; state("lost"); }
@@ -96,6 +97,7 @@
     if (failures >= 2) return ask();
     source = new EventSource(location.href);
     source.addEventListener("main", e => { failures = 0; state("live"); show(e.data); });
+    source.addEventListener("open", e => count(e.data));
     source.addEventListener("trouble", () => { failures++; stop(); poll = setTimeout(start, 3000); });
     source.onerror = () => { failures++; stop(); state("lost"); poll = setTimeout(start, 2000 * failures); };
   };
