@@ -79,6 +79,8 @@ type Item struct {
 	Raw
 	OriginalID string         `json:"original_id"`
 	DeliveryID string         `json:"delivery_id" doc:"id of the new delivery"`
+	Type       string         `json:"type" nullable:"true" doc:"of the event; null: the new delivery is deleted"`
+	Key        string         `json:"key" nullable:"true" doc:"of the event; null: it has none, or the new delivery is deleted"`
 	MadeAt     time.Time      `json:"made_at"`
 	Status     grapnel.Status `json:"status" enum:"pending,delivered,failed,dropped,discarded,skipped" doc:"status of the new delivery; pending: not finished"`
 }

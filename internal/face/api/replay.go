@@ -105,9 +105,23 @@ func viewPlan(p *replay.Plan) wire.Plan {
 			Tests: p.Tests}}
 }
 
-func (c *call) viewItem(i *grapnel.ReplayItem) wire.Item {
-	return wire.Item{OriginalID: c.ids.Delivery(i.CreatedAt, i.Original), DeliveryID: c.ids.Delivery(i.MadeAt, i.Made), MadeAt: i.MadeAt,
-		Status: i.Status}
+// viewItems shows items with the type and key of their events, unless retention has deleted the
+// delivery.
+func (a *api) viewItems(c *call, items []grapnel.ReplayItem) ([]wire.Item, error) {
+	all := make([]wire.Item, len(items))
+	for n := range items {
+		i := &items[n]
+		all[n] = wire.Item{OriginalID: c.ids.Delivery(i.CreatedAt, i.Original), DeliveryID: c.ids.Delivery(i.MadeAt, i.Made),
+			MadeAt: i.MadeAt, Status: i.Status}
+		d, err := a.History.Delivery(c.Context(), c.scope, i.Made)
+		switch {
+		case err == nil:
+			all[n].Type, all[n].Key = d.Type, d.Key
+		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // printedHome is where a replay without a status takes all that its endpoint should have had: its
@@ -188,5 +202,7 @@ func getReplay(a *api, c *call) (answer, error) {
 func listItems(a *api, c *call) (answer, error) {
 	return pages(c, func(after string, most int) ([]grapnel.ReplayItem, error) {
 		return a.Replays.Items(c.Context(), c.scope, c.PathValue("id"), number(after), most)
-	}, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) }, each(c.viewItem))
+	}, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) }, func(items []grapnel.ReplayItem) ([]wire.Item, error) {
+		return a.viewItems(c, items)
+	})
 }

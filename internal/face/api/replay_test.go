@@ -111,6 +111,9 @@ func TestReplayFromPlanToReport(t *testing.T) {
 			if m["original_id"] == storeIDs.Of(dead[0]) && m["delivery_id"] != storeIDs.Delivery(made[0].CreatedAt, made[0].Delivery) {
 				t.Errorf("of %v was made %v", m["original_id"], m["delivery_id"])
 			}
+			if of := dead[len(items)-1]; m["type"] != of.Type || m["key"] != of.Key {
+				t.Errorf("an item is about %v with the key %v, not %s, %s", m["type"], m["key"], of.Type, of.Key)
+			}
 		}
 		if page["next"] == nil {
 			break

@@ -61,6 +61,7 @@ func (v *visit) ruleHref(name string) string {
 // thresholdOf is a rule's threshold in words.
 func thresholdOf(r *client.AlertRule) string {
 	number := strconv.FormatFloat(r.Threshold, 'f', -1, 64)
+	one := r.Threshold == 1
 	switch r.Unit {
 	case "yes or no":
 		return "as soon as it is so"
@@ -69,6 +70,18 @@ func thresholdOf(r *client.AlertRule) string {
 	case "percent":
 		number += " %"
 	case "number":
+	case "times the usual":
+		if number += " times as many as usual"; one {
+			number = "as many as usual"
+		}
+	case "percentage points":
+		if number += " percentage points"; one {
+			number = "1 percentage point"
+		}
+	case "days":
+		if number += " days"; one {
+			number = "1 day"
+		}
 	default:
 		number += " " + r.Unit
 	}

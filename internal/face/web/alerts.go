@@ -115,7 +115,20 @@ func alerts(v *visit) (alertsModel, error) {
 	}
 	m.pager = v.pager("/alerts", f.Cursor, found.Next, "state", f.State, "rule", f.Rule, "endpoint", f.Endpoint)
 	m.answer(found.Data, found.Next != "", f.Endpoint != "", v.link("/channels"))
-	return m, nil
+	return m, m.hears(v)
+}
+
+// hears says where the first alert goes, if there are channels.
+func (m *alertsModel) hears(v *visit) error {
+	if m.Channels == "" {
+		return nil
+	}
+	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page})
+	if err != nil || len(found.Data) == 0 {
+		return err
+	}
+	m.Empty = "No alert has fired yet. " + say.AtLeast(len(found.Data), found.Next != "", "channel hears", "channels hear") + " of the first one, by severity and tenant."
+	return nil
 }
 
 // answer is the sentence above the list, which may be of one endpoint.

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/client"
 )
 
 // TestTheLinkOfAMessageShowsAButton: opening the link changes nothing and needs no session; the
@@ -100,5 +102,45 @@ func TestTheDigestOfAMessage(t *testing.T) {
 	held = nil
 	if body := s.ask("GET", "/alerts/alr_1", nil).Body.String(); !strings.Contains(body, "not sent or purged") {
 		t.Errorf("the page of a purged one: %s", body)
+	}
+}
+
+// TestWhereTheFirstAlertGoes: a list without alerts asks for a channel only if there is none.
+func TestWhereTheFirstAlertGoes(t *testing.T) {
+	s := newSite(t, nil)
+	channels := true
+	s.api.edit = func(name string, answer any) any {
+		if name == "alerts" || name == "channels" && !channels {
+			answer.(map[string]any)["data"] = []any{}
+		}
+		return answer
+	}
+	s.signIn()
+	body := s.ask("GET", "/alerts", nil).Body.String()
+	if !strings.Contains(body, "No alert has fired yet. 1 channel hears of the first one") {
+		t.Error("with a channel the list does not say that the first alert goes there")
+	}
+	channels = false
+	if body := s.ask("GET", "/alerts", nil).Body.String(); !strings.Contains(body, "No alert has fired yet. Add a channel,") {
+		t.Error("without a channel the list does not ask for one")
+	}
+}
+
+func TestThresholdsInWords(t *testing.T) {
+	for want, r := range map[string]client.AlertRule{
+		"as many as usual or more":           {Threshold: 1, Unit: "times the usual"},
+		"1.5 times as many as usual or more": {Threshold: 1.5, Unit: "times the usual"},
+		"1 day or less":                      {Threshold: 1, Unit: "days", Below: true},
+		"14 days or less":                    {Threshold: 14, Unit: "days", Below: true},
+		"1 percentage point or more":         {Threshold: 1, Unit: "percentage points"},
+		"20 percentage points or more":       {Threshold: 20, Unit: "percentage points"},
+		"15 % or less":                       {Threshold: 15, Unit: "percent", Below: true},
+		"10 min or more":                     {Threshold: 600, Unit: "seconds"},
+		"3 or more":                          {Threshold: 3, Unit: "number"},
+		"as soon as it is so":                {Threshold: 1, Unit: "yes or no"},
+	} {
+		if got := thresholdOf(&r); got != want {
+			t.Errorf("%g %s: %q, not %q", r.Threshold, r.Unit, got, want)
+		}
 	}
 }

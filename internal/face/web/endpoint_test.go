@@ -120,11 +120,16 @@ func TestTheTimeOfARedeliveryIsNoAcceptance(t *testing.T) {
 	}
 }
 
-// TestThePartOfACauseIsAHundredPercentOnlyOfAll: as in its sentence.
+// TestThePartOfACauseIsAHundredPercentOnlyOfAll: the table has the number of the sentence, with one
+// digit, and rounds no part to none or all.
 func TestThePartOfACauseIsAHundredPercentOnlyOfAll(t *testing.T) {
-	for _, c := range [][3]int{{0, 1000, 0}, {1, 1000, 1}, {500, 1000, 50}, {999, 1000, 99}, {1000, 1000, 100}, {0, 0, 0}} {
-		if got := percentOf(c[0], c[1]); got != c[2] {
-			t.Errorf("%d of %d are %d %%", c[0], c[1], got)
+	for _, c := range []struct {
+		n    int
+		want string
+	}{{0, "0"}, {1, "0.1"}, {147, "14.7"}, {500, "50"}, {999, "99.9"}, {1000, "100"}} {
+		got := new(visit).causeRow(&client.Causes{Failures: 1000, Successes: 1000}, &client.Cause{Failures: c.n, Successes: c.n})
+		if got.Failures != c.want || got.Successes != c.want {
+			t.Errorf("%d of 1000 are %s %% and %s %%", c.n, got.Failures, got.Successes)
 		}
 	}
 }

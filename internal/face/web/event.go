@@ -58,8 +58,15 @@ func eventPage(v *visit) (eventModel, error) {
 		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i], names))
 		wanted[e.Deliveries[i].EndpointID] = true
 	}
-	for i := range all.Data {
-		ep := &all.Data[i]
+	sources, err := v.sourceNames(e.Source)
+	if err != nil {
+		return m, err
+	}
+	queues, err := v.queuesAsEndpoints(e.Tenant)
+	if err != nil {
+		return m, err
+	}
+	for _, ep := range append(all.Data, queues...) {
 		if wanted[ep.ID] {
 			continue
 		}
@@ -67,7 +74,7 @@ func eventPage(v *visit) (eventModel, error) {
 			m.NotMore = "the first " + say.Count(mostOthers)
 			break
 		}
-		m.Not = append(m.Not, notWanted{endpointName(ep), v.link("/endpoints/" + url.PathEscape(ep.ID)), whyNot(e, ep)})
+		m.Not = append(m.Not, notWanted{endpointName(&ep), v.ownerLink(ep.ID), whyNot(e, &ep, sources)})
 	}
 	again, err := v.cameAgain(e)
 	if err != nil {
@@ -77,10 +84,10 @@ func eventPage(v *visit) (eventModel, error) {
 		m.Again = append(m.Again, again)
 	}
 	m.Again = append(m.Again, acceptedTwice(e, names)...)
-	m.answer(v, e, len(all.Data))
+	m.answer(v, e, len(all.Data)+len(queues))
 	m.fold()
 	m.payload(v, e)
-	m.facts(v, e)
+	m.facts(v, e, sources)
 	return m, nil
 }
 
@@ -103,16 +110,35 @@ func (m *eventModel) fold() {
 	m.Rows = rest
 }
 
+// queuesAsEndpoints are the queues of a tenant, with the settings by which they want events. A
+// session that is limited to endpoints sees none.
+func (v *visit) queuesAsEndpoints(tenant string) (all []client.Endpoint, err error) {
+	if v.session.limited {
+		return nil, nil
+	}
+	found, err := v.client.Queues(v.Context(), client.QueueFilter{Tenant: tenant, Limit: v.web.Bounds.Page})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Data {
+		q := &found.Data[i]
+		ep := client.Endpoint{ID: q.ID, CreatedAt: q.CreatedAt, UpdatedAt: q.UpdatedAt}
+		ep.Description, ep.EventTypes, ep.Filter, ep.Source, ep.Status = q.Name, q.EventTypes, q.Filter, q.Source, q.Status
+		all = append(all, ep)
+	}
+	return all, nil
+}
+
 // whyNot is the reason why an endpoint did not get an event, by its present settings. The API does
 // not record the settings at that time, nor does it evaluate a filter for a page.
-func whyNot(e *client.Event, ep *client.Endpoint) string {
+func whyNot(e *client.Event, ep *client.Endpoint, sources map[string]string) string {
 	switch {
 	case ep.CreatedAt.After(e.AcceptedAt):
 		return "It was created after the event."
 	case len(ep.EventTypes) > 0 && !slices.ContainsFunc(ep.EventTypes, func(p string) bool { return grapnel.MatchType(p, e.Type) }):
 		return "It wants " + say.List(ep.EventTypes) + "."
 	case ep.Source != "" && ep.Source != e.Source:
-		return "It wants events of the source " + ep.Source + "."
+		return "It wants events of the source " + cmp.Or(sources[ep.Source], ep.Source) + "."
 	case ep.Filter != "":
 		return "Its filter did not match: " + ep.Filter
 	case ep.Status == grapnel.EndpointDisabled:
@@ -198,7 +224,7 @@ func (v *visit) publishCurl(e *client.Event) string {
 	return `curl -H "Authorization: Bearer $GRAPNEL_KEY" -H 'Content-Type: application/json' -d ` + shellQuote(body) + " " + shellQuote(v.place.URL("/v1/events"))
 }
 
-func (m *eventModel) facts(v *visit, e *client.Event) {
+func (m *eventModel) facts(v *visit, e *client.Event, sources map[string]string) {
 	m.Facts = []fact{{Name: "Accepted", At: v.at(e.AcceptedAt)}, {Name: "Happened", At: v.at(e.OccurredAt)}}
 	if e.ErasedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Erased", At: v.at(*e.ErasedAt)})
@@ -207,7 +233,7 @@ func (m *eventModel) facts(v *visit, e *client.Event) {
 		m.Facts = append(m.Facts, fact{Name: "Key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
 	}
 	m.Facts = append(m.Facts, fact{Name: "Type", Value: e.Type, Href: v.link("/events" + withQuery("q", token{"type", e.Type}.String()))},
-		fact{Name: "Source", Value: cmp.Or(e.Source, "published by the API")}, fact{Name: "Content type", Value: e.ContentType},
+		fact{Name: "Source", Value: cmp.Or(sources[e.Source], e.Source, "published by the API"), Href: v.sourceLink(e.Source)}, fact{Name: "Content type", Value: e.ContentType},
 		fact{Name: "Tenant", Value: e.Tenant})
 }
 

@@ -82,10 +82,18 @@ func events(v *visit) (eventsModel, error) {
 	if err != nil {
 		return m, err
 	}
+	var ids []string
+	for i := range found.Data {
+		ids = append(ids, found.Data[i].Source)
+	}
+	sources, err := v.sourceNames(ids...)
+	if err != nil {
+		return m, err
+	}
 	for i := range found.Data {
 		e := &found.Data[i]
-		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key, Source: e.Source,
-			Start: startOf(e), Age: v.at(e.AcceptedAt)})
+		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key,
+			Source: cmp.Or(sources[e.Source], e.Source), Start: startOf(e), Age: v.at(e.AcceptedAt)})
 	}
 	m.pager = v.pager("/events", f.Cursor, found.Next, "q", s.Text, "source", f.Source)
 	m.answer(v, f)

@@ -75,7 +75,7 @@ func TestWhatAPageAsksFor(t *testing.T) {
 		"/":             {9, 900},  // a heart for each endpoint that is shown
 		"/endpoints":    {10, 120}, // likewise, for the first of them
 		"/replays/new":  {23, 220}, // a plan for each endpoint
-		"/dead-letters": {4, 300}, "/events/evt_1": {3, 501}, "": {6, 230},
+		"/dead-letters": {4, 300}, "/events/evt_1": {4, 540}, "": {6, 230},
 		// forms offer policies and sources by name
 		"/endpoints/new": {2, 400}, "/endpoints/ep_1/edit": {3, 400}, "/queues/new": {2, 400}, "/queues/q_1/edit": {3, 400},
 		"/endpoints/ep_1/delete": {2, 500},                                 // counts the deliveries that would be dropped

@@ -53,13 +53,6 @@ func (rs *readers) leave(name, tenant string) {
 	}
 }
 
-// count is how many readers there are.
-func (rs *readers) count() int {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return len(rs.by)
-}
-
 // look returns the page as it is, and its version. v is the visit of the watcher that asks; it
 // stands for all of them, who have the same session and the same address of the page.
 func (r *reader) look(v *visit) (main []byte, version int, err error) {

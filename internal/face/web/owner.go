@@ -70,6 +70,33 @@ func (v *visit) queueNames(names map[string]string) error {
 	return nil
 }
 
+// sourceNames are the names of sources, if there are ids to name. A portal has none.
+func (v *visit) sourceNames(ids ...string) (map[string]string, error) {
+	names := map[string]string{}
+	if v.session.portal || !slices.ContainsFunc(ids, func(id string) bool { return id != "" }) {
+		return names, nil
+	}
+	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: mostSources})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Data {
+		names[found.Data[i].ID] = found.Data[i].Name
+	}
+	return names, nil
+}
+
+// mostSources bounds the sources that a page names; others are shown by their ids.
+const mostSources = 100
+
+// sourceLink is where the page of a source is; empty: there is none, or none here.
+func (v *visit) sourceLink(id string) string {
+	if id == "" || v.session.portal {
+		return ""
+	}
+	return v.link("/sources/" + url.PathEscape(id))
+}
+
 // channelNames adds the names of channels. A portal has none.
 func (v *visit) channelNames(names map[string]string) error {
 	if v.session.portal {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -33,6 +34,7 @@ type replayModel struct {
 // itemRow is a delivery that a replay made.
 type itemRow struct {
 	ID, Href     string
+	Name, Key    string // of the event
 	Pill         pill
 	Original, At string // the delivery that it repeats
 	Made         moment
@@ -71,9 +73,11 @@ func replayPage(v *visit) (replayModel, error) {
 	return m, nil
 }
 
+// itemRow names the delivery by its event's type and key, or by its id if retention has deleted it.
 func (v *visit) itemRow(i *client.ReplayItem) itemRow {
-	return itemRow{ID: i.DeliveryID, Href: v.link("/deliveries/" + url.PathEscape(i.DeliveryID)), Pill: deliveryPill(i.Status, 0),
-		Original: i.OriginalID, At: v.link("/deliveries/" + url.PathEscape(i.OriginalID)), Made: v.at(i.MadeAt)}
+	to := func(id string) string { return v.link("/deliveries/" + url.PathEscape(id)) }
+	return itemRow{ID: i.DeliveryID, Name: cmp.Or(i.Type, i.DeliveryID), Key: i.Key, Href: to(i.DeliveryID), Pill: deliveryPill(i.Status, 0),
+		Original: i.OriginalID, At: to(i.OriginalID), Made: v.at(i.MadeAt)}
 }
 
 // failures finds what failed among the first items of a replay. The API lists items in the order of

@@ -224,15 +224,64 @@ func TestWhyAnEndpointDidNotGetAnEvent(t *testing.T) {
 	for want, ep := range map[string]*client.Endpoint{
 		"It was created after the event.":            with(func(ep *client.Endpoint) { ep.CreatedAt = then.Add(time.Second) }),
 		"It wants order.* and customer.*.":           with(func(ep *client.Endpoint) { ep.EventTypes = []string{"order.*", "customer.*"} }),
-		"It wants events of the source src_1.":       with(func(ep *client.Endpoint) { ep.Source = "src_1" }),
+		"It wants events of the source shop.":        with(func(ep *client.Endpoint) { ep.Source = "src_1" }),
+		"It wants events of the source src_2.":       with(func(ep *client.Endpoint) { ep.Source = "src_2" }),
 		"Its filter did not match: event.data.n > 1": with(func(ep *client.Endpoint) { ep.Filter, ep.EventTypes = "event.data.n > 1", []string{"invoice.*"} }),
 		"It is disabled.":                            with(func(ep *client.Endpoint) { ep.Status = grapnel.EndpointDisabled }),
 		"Its settings have changed since.":           with(func(ep *client.Endpoint) { ep.UpdatedAt = then.Add(time.Second) }),
 		"Its delivery is not stored any more.":       with(func(*client.Endpoint) {}),
 	} {
-		if got := whyNot(e, ep); got != want {
+		if got := whyNot(e, ep, map[string]string{"src_1": "shop"}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestEventsNameQueuesAndSources: a queue that did not get an event is among those that did not,
+// and sources go by their names, in the list and on the event's page.
+func TestEventsNameQueuesAndSources(t *testing.T) {
+	const source = "src_01m83zt91aemhtzad2cp8havks"
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		switch name {
+		case "event":
+			answer.(map[string]any)["source"] = source
+		case "events":
+			answer.(map[string]any)["data"].([]any)[0].(map[string]any)["source"] = source
+		}
+		return answer
+	}
+	s.signIn()
+	body := s.ask("GET", "/events/evt_1", nil).Body.String()
+	for _, want := range []string{`<a href="/queues/que_01m83zt927em5vj6mpsvrc1wjf">orders</a></td><td class="soft because">It was created after the event.`,
+		`<a class="link" href="/sources/` + source + `">shop</a>`} {
+		if !strings.Contains(strings.ReplaceAll(body, "\n  ", ""), want) {
+			t.Errorf("the event's page lacks %s", want)
+		}
+	}
+	if body := s.ask("GET", "/events", nil).Body.String(); !strings.Contains(body, ">from shop<") {
+		t.Error("the list of events does not name the source")
+	}
+}
+
+// TestReplaysNameTheirEvents: the rows of a replay have the type and key of their events; one whose
+// delivery is deleted has its id.
+func TestReplaysNameTheirEvents(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	const id = "dlv_01m83zjttpeepjektrv56p5000"
+	if body := s.ask("GET", "/replays/rpl_1", nil).Body.String(); !strings.Contains(body, `title="`+id+`">order.made</a> <span class="key mono">inv_0</span>`) {
+		t.Error("the rows have no type and key")
+	}
+	s.api.edit = func(name string, answer any) any {
+		if name == "items" {
+			one := answer.(map[string]any)["data"].([]any)[0].(map[string]any)
+			one["type"], one["key"] = nil, nil
+		}
+		return answer
+	}
+	if body := s.ask("GET", "/replays/rpl_1", nil).Body.String(); !strings.Contains(body, ">"+id+"</a></td>") {
+		t.Error("a row without an event has no id")
 	}
 }
 

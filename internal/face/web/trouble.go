@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -13,32 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
-// trouble is what the entry of that name counts: open issues and firing alerts.
-type trouble struct {
-	Alerts, Issues         int
-	MoreAlerts, MoreIssues bool          // the counts are lower bounds
-	Alert                  *client.Alert // the gravest; nil: none fires
-	Issue                  *client.Issue // the one with most failures; nil: none is open
-}
-
 // number is the number beside the entry; "0" is not shown.
 func (t *trouble) number() string {
 	return say.Capped(t.Alerts+t.Issues, t.MoreAlerts || t.MoreIssues)
-}
-
-// troubles remembers the trouble of each session, so that many pages and live pages ask the API
-// once. An answer is used for Bounds.Trouble, and for LiveRest times its duration as often as there
-// are live pages: reading it takes no more of a processor than they may.
-type troubles struct {
-	mu sync.Mutex
-	by map[[32]byte]*lastTrouble // by the session's pass; all are forgotten if there are too many
-}
-
-type lastTrouble struct {
-	mu   sync.Mutex
-	next time.Time
-	is   trouble
-	ok   bool
 }
 
 // trouble is the trouble that a session may see, as of a moment ago; false: the API did not tell.

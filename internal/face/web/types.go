@@ -255,6 +255,36 @@ type reader struct {
 	main    []byte
 }
 
+// count is how many readers there are.
+func (rs *readers) count() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return len(rs.by)
+}
+
+// trouble is what the entry of that name counts: open issues and firing alerts.
+type trouble struct {
+	Alerts, Issues         int
+	MoreAlerts, MoreIssues bool          // the counts are lower bounds
+	Alert                  *client.Alert // the gravest; nil: none fires
+	Issue                  *client.Issue // the one with most failures; nil: none is open
+}
+
+// troubles remembers the trouble of each session, so that many pages and live pages ask the API
+// once. An answer is used for Bounds.Trouble, and for LiveRest times its duration as often as there
+// are live pages: reading it takes no more of a processor than they may.
+type troubles struct {
+	mu sync.Mutex
+	by map[[32]byte]*lastTrouble // by the session's pass; all are forgotten if there are too many
+}
+
+type lastTrouble struct {
+	mu   sync.Mutex
+	next time.Time
+	is   trouble
+	ok   bool
+}
+
 // People says how people sign in without an API key.
 type People struct {
 	Issuer  *oidc.Provider // nil: they do not

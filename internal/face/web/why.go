@@ -18,7 +18,7 @@ type whyModel struct {
 // percent.
 type causeRow struct {
 	Sentence            string
-	Failures, Successes int
+	Failures, Successes string // in percent, as in the sentence
 	Href                string
 }
 
@@ -65,18 +65,10 @@ func whyPage(v *visit) (whyModel, error) {
 }
 
 func (v *visit) causeRow(all *client.Causes, c *client.Cause) causeRow {
-	row := causeRow{Sentence: c.Sentence, Failures: percentOf(c.Failures, all.Failures), Successes: percentOf(c.Successes, all.Successes)}
+	row := causeRow{Sentence: c.Sentence, Failures: say.Percent(int64(c.Failures), int64(all.Failures)),
+		Successes: say.Percent(int64(c.Successes), int64(all.Successes))}
 	if c.Filter != "" {
 		row.Href = v.link("/deliveries" + withQuery("q", c.Filter))
 	}
 	return row
-}
-
-// percentOf never rounds a part to none or all.
-func percentOf(n, of int) int {
-	p := (100*n + of/2) / max(1, of)
-	if n > 0 && n < of {
-		p = min(max(p, 1), 99)
-	}
-	return p
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
+// TestResultOfAnAck: what a consumer acknowledges has no status, and is no failure.
+func TestResultOfAnAck(t *testing.T) {
+	if got := Result(0, policy.ClassNone); got != "ack" {
+		t.Errorf("an acknowledged message ended in %q", got)
+	}
+}
+
 func TestTried(t *testing.T) {
 	at := func(status int, class policy.Class) wire.Attempt {
 		return wire.Attempt{StatusCode: status, ErrorClass: class}

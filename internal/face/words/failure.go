@@ -15,6 +15,7 @@ type failure struct{ noun, did, has string }
 const otherFailures policy.Class = "other"
 
 var failures = map[policy.Class]failure{
+	policy.ClassNone:      {noun: "ack"}, // of a queue's consumer: an answer of HTTP has its status
 	policy.ClassDNS:       {"name not found", "could not be found by its name", "has had a name that cannot be resolved"},
 	policy.ClassConnect:   {"connection refused", "refused the connection", "has refused connections"},
 	policy.ClassTLS:       {"TLS failed", "failed the TLS handshake", "has failed in the TLS handshake"},

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 77dd3ab96480ea12ed3558d2c6404a63dc3c65bb0b7ae64439c877d6532ff913."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is dbd572b4ed18d1b1bc1963c913a92c5cdd167335fd760009cd00a89b4245c5cb."""
 
 from __future__ import annotations
 
@@ -1277,10 +1277,14 @@ class IssueChangesPatch(TypedDict):
 class Item(TypedDict):
     delivery_id: str
     "id of the new delivery"
+    key: str | None
+    "of the event; null: it has none, or the new delivery is deleted"
     made_at: str
     original_id: str
     status: Literal['pending', 'delivered', 'failed', 'dropped', 'discarded', 'skipped']
     "status of the new delivery; pending: not finished"
+    type: str | None
+    "of the event; null: the new delivery is deleted"
 
 
 Key = TypedDict("Key", {
