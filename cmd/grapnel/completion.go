@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,6 +106,10 @@ func (s *session) complete(cmd *cobra.Command, name, form string, args []string,
 		all = choices[name](args)
 	case listed.MatchString(form):
 		all = strings.Split(form, "|")
+	case name == "CONTEXT" || name == "context":
+		if known, err := s.Contexts(); err == nil {
+			all = slices.Sorted(maps.Keys(known.All))
+		}
 	case len(kinds) > 0:
 		all = s.completeNames(cmd, kinds, typed)
 	case strings.Contains(form, "FILE"), strings.Contains(form, "PATH"), strings.Contains(form, "COMMAND"):
@@ -125,7 +131,7 @@ func (s *session) completeNames(cmd *cobra.Command, kinds []string, typed string
 	if s.Settle(cmd.Flags()) != nil {
 		return nil
 	}
-	s.timeout = completesFor
+	s.timeout, s.retries = completesFor, -1
 	r, err := s.reader()
 	if err != nil {
 		return nil

@@ -70,7 +70,7 @@ func (s *session) listenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listenAt(cmd.Context(), r, target, &l)
+			return listenAt(cmd.Context(), r, target, &l, s.askedAs)
 		},
 	}
 	f := c.Flags()
@@ -102,7 +102,7 @@ func localURL(text string) (*url.URL, bool) {
 }
 
 // listenAt listens until ctx ends.
-func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) error {
+func listenAt(ctx context.Context, r reader, target *url.URL, l *listening, called func(id string) string) error {
 	to := &forwarder{reader: r, target: target, headers: l.headers, statuses: map[string]int{}, http: localClient(max(1,
 		l.options.Concurrency))}
 	if l.secret != "" {
@@ -122,7 +122,7 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 	if to.policy, err = policyOf(ctx, r, q); err != nil {
 		return err
 	}
-	r.world.Note("Listening to %s; requests go to %s. r and Enter send the last one again; Ctrl-C stops.", listenedTo(l), target)
+	r.world.Note("Listening to %s; requests go to %s. r and Enter send the last one again; Ctrl-C stops.", listenedTo(l, called), target)
 	if n := q.QueueCounts; n != nil && n.Ready+n.Delayed+n.Waiting > 0 {
 		r.world.Note("%d messages are pending.", n.Ready+n.Delayed+n.Waiting)
 	}
@@ -144,12 +144,12 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 }
 
 // listenedTo names the events that a listener gets.
-func listenedTo(l *listening) string {
+func listenedTo(l *listening, called func(id string) string) string {
 	switch {
 	case l.source != "":
-		return "source " + l.source
+		return "source " + called(l.source)
 	case l.endpoint != "":
-		return "endpoint " + l.endpoint
+		return "endpoint " + called(l.endpoint)
 	case l.queue != "":
 		return "queue " + l.queue
 	}

@@ -20,7 +20,8 @@ var elsewhere = map[string]string{
 	"up": "serve", "demo": "dev", "forward": "listen", "tunnel": "listen", "proxy": "listen", "consume": "queues consume", "ack": "queues ack",
 	"ping": "health", "check": "doctor", "webhooks": "endpoints", "subscriptions": "endpoints", "hooks": "endpoints", "apps": "tenants",
 	"customers": "tenants", "schemas": "types", "event-types": "types", "messages": "events", "failed": "dlq list", "dead-letters": "dlq",
-	"inspect": "why", "explain": "why", "settings": "config show", "env": "config show", "flags": "help flags", "topics": "help topics",
+	"metrics": "monitoring export", "grafana": "monitoring export",
+	"prometheus": "monitoring export", "maintenance": "incidents plan", "inspect": "why", "explain": "why", "settings": "config show", "env": "config show", "flags": "help flags", "topics": "help topics",
 }
 
 // synonyms are other words for the verbs of a group.

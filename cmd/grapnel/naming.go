@@ -76,6 +76,9 @@ func (s *session) idOf(cmd *cobra.Command, text string, kinds ...string) (string
 		}
 		if len(all) == 1 {
 			s.labels[all[0].ID] = all[0].label()
+			if len(whole) == 0 {
+				s.Note("%q is %s", text, s.askedAs(all[0].ID))
+			}
 			return cmp.Or(all[0].ID, text), nil
 		} else if len(all) > 1 {
 			return "", ambiguous(&t, text, all)

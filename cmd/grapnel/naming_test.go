@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,9 @@ func naming(t *testing.T, objects map[string]string) *fake {
 	return newFake(t, func(r *http.Request) (int, string) {
 		if word := r.URL.Query().Get("search"); word != "" {
 			return 200, `{"data":[` + objects[r.URL.Path+" "+word] + `],"next":null}`
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/events/") {
+			return 404, `{"code":"not_found","detail":"event not found"}`
 		}
 		return 200, `{"id":"x_1","data":[],"status":"enabled"}`
 	})
@@ -58,6 +64,7 @@ func TestNamesInThePlaceOfIDs(t *testing.T) {
 		"inbox list --source stripe-live":                      "GET /v1/inbox?limit=50&source=src_1",
 		"stats --endpoint Warehouse":                           "GET /v1/endpoints/ep_1/stats",
 		"alerts list --endpoint 'on call'":                     "GET /v1/alerts?endpoint=chn_1&limit=50",
+		"why Warehouse":                                        "GET /v1/events/Warehouse", // it may be an event's id
 		"tenants portal-link acme --endpoint Warehouse":        "POST /v1/tenants/acme/portal-links",
 	} {
 		f := naming(t, objects)
@@ -71,11 +78,50 @@ func TestNamesInThePlaceOfIDs(t *testing.T) {
 		if got.code != 0 || len(asked) == 0 || asked[0] != want {
 			t.Errorf("%s: exits %d with %s, asked %v", args, got.code, got.errs, asked)
 		}
+		if part := `"two" is Warehouse two (ep_2)` + "\n"; strings.Contains(got.errs, `" is `) != strings.HasSuffix(args, " two") ||
+			strings.HasSuffix(args, " two") && got.errs != part {
+			t.Errorf("%s: says %q", args, got.errs)
+		}
 		if strings.Contains(args, "--source stripe-live") && strings.HasPrefix(want, "POST") && !strings.Contains(f.seen[len(f.seen)-1].Body, `"source":"src_1"`) {
 			t.Errorf("%s: sent %+v", args, f.seen)
 		}
+		if args == "why Warehouse" && f.seen[len(f.seen)-1].Target != "/v1/endpoints/ep_1/causes" {
+			t.Errorf("%s: asked %+v", args, f.seen)
+		}
 		if strings.Contains(args, "portal-link") && !strings.Contains(f.seen[len(f.seen)-1].Body, `"endpoints":["ep_1"]`) {
 			t.Errorf("%s: sent %+v", args, f.seen)
+		}
+	}
+}
+
+// TestThingsAreOfTheAPI: each kind of object has a list, which finds names if the kind has them, and
+// each kind that people name has one word in the usage of a command.
+func TestThingsAreOfTheAPI(t *testing.T) {
+	text, err := os.ReadFile("../../internal/face/api/openapi.golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]struct{ Parameters []struct{ Name string } }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range things {
+		get, is := doc.Paths[one.path]["get"]
+		if !is && one.path != "" {
+			t.Errorf("%s has no list %s", one.word, one.path)
+		}
+		searched := slices.ContainsFunc(get.Parameters, func(p struct{ Name string }) bool { return p.Name == "search" })
+		if searched != one.named {
+			t.Errorf("%s: names are searched: %t", one.word, searched)
+		}
+	}
+	for flag, kinds := range ofFlags {
+		for _, kind := range kinds {
+			if _, is := thingOf(kind); !is {
+				t.Errorf("--%s names %s, which is no kind", flag, kind)
+			}
 		}
 	}
 }

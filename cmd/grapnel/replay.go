@@ -244,6 +244,7 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		started = append(started, *one)
 	}
 	if !w.watch {
+		r.world.Note("To see its end: grapnel replay watch %s", started[0].ID)
 		return printReplays(r, started)
 	}
 	return watch(ctx, r, started)

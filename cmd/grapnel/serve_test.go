@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -341,6 +342,39 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 	call("endpoints", "delete", endpoint)
 	if got := invoke(t, env, "", "endpoints", "show", endpoint); got.code != 3 {
 		t.Errorf("after deleting: %+v", got)
+	}
+}
+
+// TestTestsCountNowhere: tests of an endpoint that refuses them exit with 9 after one attempt each, and
+// leave statistics, health, dead letters, issues and alerts as they were.
+func TestTestsCountNowhere(t *testing.T) {
+	t.Parallel()
+	var attempts atomic.Int32
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		attempts.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "come back later")
+	}))
+	defer receiver.Close()
+	_, env := serve(t)
+	if got := invoke(t, env, "", "endpoints", "create", receiver.URL, "--description", "Shop"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for range 6 {
+		if got := invoke(t, env, "", "endpoints", "test", "Shop"); got.code != cli.ExitPartial || !strings.Contains(got.out, "come back later") {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for args, want := range map[string]string{
+		"stats --jq '.totals | .attempts, .failed_attempts, .first_attempts'": "0\n0\n0\n", "endpoints get Shop --jq .health.state": "healthy\n",
+		"dlq list -o name": "", "issues list -o name": "", "alerts list -o name": "", "stats --by endpoint -o name": "",
+	} {
+		if got := invoke(t, env, "", arguments(args)...); got.code != 0 || got.out != want {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := attempts.Load(); got != 6 {
+		t.Errorf("%d attempts of 6 tests", got)
 	}
 }
 

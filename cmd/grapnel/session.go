@@ -27,6 +27,7 @@ type session struct {
 	output              string
 	jq                  string
 	timeout             time.Duration
+	retries             int               // see client.Options
 	command             *cobra.Command    // the running one; nil: none yet
 	labels              map[string]string // names of objects that were given by their name, by id
 }
@@ -63,7 +64,7 @@ func (s *session) reader() (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	c, err := s.Connect(client.Options{Server: s.server, Key: key, HTTP: http, Timeout: s.timeout})
+	c, err := s.Connect(client.Options{Server: s.server, Key: key, HTTP: http, Timeout: s.timeout, Retries: s.retries})
 	return reader{c, p, s.World, s.limited}, err
 }
 

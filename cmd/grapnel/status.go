@@ -35,5 +35,7 @@ func (s *session) statusCommand() *cobra.Command {
 		}),
 	}
 	export.Flags().StringVar(&to, "to", "", "directory to write to")
-	return group("status", "Copy the public status page", needs(export, "to"))
+	c := group("status", "Copy the public status page", needs(export, "to"))
+	c.Long = "Copy the public status page. Whether a server accepts events says grapnel health, how it is doing grapnel top."
+	return c
 }

@@ -18,12 +18,19 @@ func (s *session) whyCommand() *cobra.Command {
 		Use: "why ID", Short: "Say why a delivery, an event's deliveries, an endpoint or an issue fail", Args: takes(cobra.ExactArgs(1)),
 		Long: "Says what became of a delivery or of each delivery of an event, and what the failures of their endpoints have in common that successes " +
 			"have not. A cause is something that failures are associated with; a receiver's code is not to be seen from here.",
-		Example: "grapnel why dlv_…\ngrapnel why evt_…\ngrapnel why ep_…\ngrapnel why iss_…",
+		Example: "grapnel why dlv_…\ngrapnel why evt_…\ngrapnel why Warehouse\ngrapnel why iss_…",
 	}
 	tenant := c.Flags().String("tenant", "", "tenant of the event, for a key without one")
 	c.RunE = s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 		w := &why{reader: r, asked: map[string]bool{}}
-		if err := w.explain(ctx, args[0], *tenant); err != nil {
+		err := w.explain(ctx, args[0], *tenant)
+		if _, id := thingWithID(args[0]); !id && cli.Explain(err).Exit == cli.ExitNotFound { // no publisher's id of an event
+			var endpoint string
+			if endpoint, err = s.idOf(s.command, args[0], "ENDPOINT", "QUEUE"); err == nil {
+				err = w.endpoint(ctx, endpoint)
+			}
+		}
+		if err != nil {
 			return cli.View{}, err
 		}
 		return single(args[0], cli.Encode(w.found()), w.parts...), nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The exit codes.
@@ -144,7 +145,7 @@ func tryAgain(after time.Duration) string {
 	if after <= time.Second {
 		return "Try again in a moment."
 	}
-	return fmt.Sprintf("Try again in %v.", after)
+	return "Try again in " + policy.Duration(after).String() + "."
 }
 
 // exitOf is the exit code of an error that was found before anything was sent.
