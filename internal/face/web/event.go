@@ -169,7 +169,8 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	case n == 0:
 		m.Verdict.Pieces = []piece{{unwanted(e, v.now), ""}}
 	case len(by.order) == 1 && n > 1:
-		m.Verdict.Pieces = []piece{{say.Many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {by.order[0].Word, by.order[0].Tone}, {".", ""}}
+		m.Verdict.Pieces = []piece{{say.Many(n, "endpoint", "endpoints") + " wanted it: all ", ""},
+			{by.order[0].Word, by.order[0].Tone}, {".", ""}}
 	default:
 		m.Verdict.Pieces = []piece{{say.Many(n, "endpoint", "endpoints") + " wanted it: ", ""}}
 		for i, p := range by.order {
