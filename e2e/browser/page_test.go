@@ -25,9 +25,10 @@ const patience = time.Minute
 
 // tab is a page in a browser context of its own.
 type tab struct {
-	t    *testing.T
-	ctx  context.Context
-	base string // of the server that it looks at
+	t     *testing.T
+	ctx   context.Context
+	base  string // of the server that it looks at
+	looks int    // pages that axe-core has looked at
 	watch
 }
 

@@ -38,7 +38,7 @@ type watch struct {
 	allowed  []*regexp.Regexp
 	requests []string // method and path of all requests so far, of this server
 
-	dialogs chan struct{}  // one for each that opened
+	dialogs chan bool      // the answer to each that opened: yes if it is allowed
 	ended   sync.WaitGroup // goroutines that end with the tab
 }
 
@@ -48,14 +48,14 @@ func (w *watch) attach(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	dialogs := make(chan struct{}, 64)
+	dialogs := make(chan bool, 64)
 	w.dialogs = dialogs
 	if err := chromedp.Listen(ctx, func(ev any) { w.hear(ev, home.Host) }); err != nil {
 		return err
 	}
 	w.ended.Go(func() {
-		for range dialogs { // not of the field, which hush sets to nil
-			_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}) // fails if the page is left
+		for yes := range dialogs { // not of the field, which hush sets to nil
+			_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: yes}) // fails if the page is left
 		}
 	})
 	return chromedp.Do(ctx,
@@ -104,7 +104,7 @@ func (w *watch) hear(ev any, home string) {
 	case *page.EventJavascriptDialogOpening:
 		w.fault("a dialog opened: %s: %s", ev.Type, ev.Message)
 		if w.dialogs != nil {
-			w.dialogs <- struct{}{}
+			w.dialogs <- slices.ContainsFunc(w.allowed, func(is *regexp.Regexp) bool { return is.MatchString(ev.Message) })
 		}
 	case *network.EventRequestWillBeSent:
 		to, err := url.Parse(ev.Request.URL)

@@ -35,6 +35,12 @@ func delivery(v *visit) (deliveryModel, error) {
 	m.messages(v, d, ep)
 	m.facts(v, d, event, ep)
 	m.tools(v, d, event, ep)
+	switch {
+	case ep != nil:
+		v.offerEdit(&m.Verdict, event, ep.ID)
+	case isQueue(d.EndpointID): // which the form does not name
+		v.offerEdit(&m.Verdict, event, "")
+	}
 	m.check(v, d, event)
 	if err := m.audit(v, d); err != nil {
 		return m, err

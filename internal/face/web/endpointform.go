@@ -80,9 +80,9 @@ func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
 		case "policy":
 			choices[in.at], err = v.policyOptions(policy.DefaultPreset)
 		case "ordering":
-			choices[in.at] = []option{{Word: "as the policy's preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
+			choices[in.at] = []option{{Word: "as the preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
 		case "format":
-			choices[in.at] = []option{{Word: "as the policy's preset says, else standard"}, {Value: "standard", Word: "standard"},
+			choices[in.at] = []option{{Word: "as the preset says, else standard"}, {Value: "standard", Word: "standard"},
 				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"}}
 		case "source":
 			choices[in.at], err = v.sourceOptions()
@@ -179,7 +179,14 @@ func newEndpoint(v *visit) (formModel, error) {
 // set gives an input a value.
 func (f *form) set(name, value string) {
 	if at := f.find("/" + name); at != nil {
-		at.Value = value
+		at.set(value)
+	}
+}
+
+func (at *field) set(value string) {
+	at.Value = value
+	for i := range at.Options {
+		at.Options[i].Chosen = at.Options[i].Value == value
 	}
 }
 

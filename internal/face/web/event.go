@@ -188,6 +188,7 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden && e.ErasedAt == nil && !e.Erased {
 		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
+	v.offerEdit(&m.Verdict, e, "")
 }
 
 func (m *eventModel) payload(v *visit, e *client.Event) {

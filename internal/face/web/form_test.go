@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
 )
@@ -395,5 +397,50 @@ func TestPlayground(t *testing.T) {
 	paths = nil
 	if w := s.ask("POST", "/playground", event("then", "publish")); w.Code != 303 || !slices.Equal(paths, []string{"/v1/events"}) {
 		t.Errorf("answered %d, the API got %v", w.Code, paths)
+	}
+}
+
+// TestEditAndResend: the pages of a delivery and of an event lead to a form with the event in it,
+// which sends nothing by itself; publishing it makes another event. A session that may not publish,
+// or an event whose data are not shown, has no such button.
+func TestEditAndResend(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	hidden := false
+	s.api.edit = func(name string, answer any) any {
+		if name == "event" {
+			a := answer.(map[string]any)
+			a["payload_hidden"], a["key"], a["metadata"] = hidden, "key & 1", map[string]any{"request": "req_1", grapnel.TraceKey: "00-x"}
+		}
+		return answer
+	}
+	link := regexp.MustCompile(`href="(/playground\?[^"]*)">Edit and resend<`)
+	for _, at := range []string{"/deliveries/dlv_1", "/events/evt_1"} {
+		found := link.FindStringSubmatch(s.ask("GET", at, nil).Body.String())
+		if found == nil {
+			t.Fatalf("%s leads to no form", at)
+		}
+		got := answering(s)
+		body := s.ask("GET", html.UnescapeString(found[1]), nil).Body.String()
+		for _, want := range []string{"and send it as a new event.", `name="key" value="key &amp; 1"`, "request: req_1</textarea>", "The new event has an id of its own"} {
+			if !strings.Contains(body, want) || strings.Contains(body, grapnel.TraceKey) {
+				t.Errorf("%s: the form is without %s", at, want)
+			}
+		}
+		if chosen := regexp.MustCompile(`<option value="ep_[^"]*" selected>`).MatchString(body); chosen != strings.HasPrefix(at, "/deliveries/") {
+			t.Errorf("%s: an endpoint is chosen: %v", at, chosen)
+		}
+		form := s.filled("/playground", url.Values{"type": {"a.b"}, "data": {`{"n":2}`}, "then": {"publish"}})
+		s.ask("POST", "/playground", form)
+		if len(*got) != 1 || (*got)[0].path != "/v1/events" || (*got)[0].body["id"] != form.Get("once") {
+			t.Errorf("%s: the API got %v", at, *got)
+		}
+	}
+	hidden = true
+	if body := s.ask("GET", "/events/evt_1", nil).Body.String(); link.MatchString(body) {
+		t.Error("an event with hidden data can be edited")
+	}
+	if w := s.ask("GET", "/playground?event=evt_1", nil); w.Code != http.StatusConflict {
+		t.Errorf("an event with hidden data: answered %d", w.Code)
 	}
 }

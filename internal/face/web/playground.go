@@ -2,8 +2,10 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,13 +46,51 @@ func playground(v *visit) (playgroundModel, error) {
 	}
 	m.Verdict.say("Compose an event, and see who would get it.", "",
 		"Looking publishes nothing. The request is shown as the endpoint would get it, with its signature.")
+	event := v.URL.Query().Get("event")
 	switch {
+	case !v.again() && event != "":
+		return m, m.edit(v, event)
 	case !v.again() || v.refusal != nil:
 		return m, nil
 	case len(v.PostForm["sent"]) > 0:
 		return m, m.answers(v)
 	}
 	return m, m.look(v)
+}
+
+// edit fills the form with a stored event, to be changed and sent as a new one.
+func (m *playgroundModel) edit(v *visit, id string) error {
+	e, err := v.client.EventOf(v.Context(), v.URL.Query().Get("tenant"), id)
+	if err != nil {
+		return err
+	}
+	if !editable(e) {
+		return refused(http.StatusConflict, "The event cannot be changed.", "Its data are no JSON, or cannot be shown.")
+	}
+	m.Form.fill(e.JSON())
+	delete(e.Metadata, grapnel.TraceKey) // the new event has a trace of its own
+	metadata, err := json.Marshal(e.Metadata)
+	if err != nil {
+		return err
+	}
+	m.Form.set("metadata", textOf(kindPairs, metadata))
+	m.Form.set("endpoint", v.URL.Query().Get("endpoint"))
+	m.Verdict.say("Change "+e.ID+", and send it as a new event.", "", "The new event has an id of its own; the stored one and its deliveries stay as they are. "+
+		"Look shows the request first and publishes nothing.")
+	return nil
+}
+
+// editable says whether the data of an event can be shown in a form.
+func editable(e *client.Event) bool {
+	return e.DataBase64 == nil && !e.PayloadHidden && e.ErasedAt == nil && !e.Erased
+}
+
+// offerEdit offers to send a changed event as a new one: to the endpoint, or to all that want it.
+func (v *visit) offerEdit(to *verdict, e *client.Event, endpoint string) {
+	if e != nil && editable(e) && v.mayDo("/events/{id}/publish") && v.mayDo("/playground") {
+		at := v.link("/playground" + withQuery("event", e.ID, "tenant", e.Tenant, "endpoint", endpoint))
+		to.Acts = append(to.Acts, act{Label: "Edit and resend", Href: at})
+	}
 }
 
 // types are the registered event types. Choosing one fills in its example.

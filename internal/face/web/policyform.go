@@ -55,7 +55,7 @@ var policyChoices = map[string][]option{
 		{Value: pausesExponential, Word: "exponential"}},
 	"schedule/tail": {{Value: "stop", Word: "stop"}, {Value: "repeat", Word: "repeat the last pause"}, {Value: "", Word: "not set"}},
 	"retry_after":   {{Value: "extend", Word: "may lengthen a pause"}, {Value: "ignore", Word: "is ignored"}},
-	"on_exhausted":  {{Value: "dead_letter", Word: "is a dead letter, which can be replayed"}, {Value: "discard", Word: "is discarded"}},
+	"on_exhausted":  {{Value: "dead_letter", Word: "is a dead letter, to be replayed"}, {Value: "discard", Word: "is discarded"}},
 	"then": {{Value: "advance", Word: "advance: its next event goes out"},
 		{Value: "block", Word: "block: the key waits for an operator"}},
 	"disable/of":      failures(),
@@ -87,10 +87,7 @@ func (f *form) fill(doc json.RawMessage) {
 	for i := range f.Groups {
 		for j := range f.Groups[i].Fields {
 			at := &f.Groups[i].Fields[j]
-			at.Value = textOf(at.Kind, descend(doc, at.Name))
-			for k := range at.Options {
-				at.Options[k].Chosen = at.Options[k].Value == at.Value
-			}
+			at.set(textOf(at.Kind, descend(doc, at.Name)))
 		}
 	}
 }

@@ -160,10 +160,13 @@ func selected(s *client.Selection) string {
 
 // answer is the sentence above the list: what runs now, else what became of the last one.
 func (m *replaysModel) answer(v *visit, all []client.Replay) {
+	if v.mayDo("/replays/start") {
+		m.Verdict.Acts = []act{{Label: "Replay deliveries", Href: v.link("/replays/new")}}
+	}
 	if len(all) == 0 {
 		m.Verdict.Pieces = []piece{{"No replay is listed here.", ""}}
 		m.Empty = "A replay delivers finished deliveries again, as a job that survives restarts."
-		m.Verdict.Acts = []act{{Label: "Look at the dead letters", Href: v.link("/dead-letters"), Main: true}}
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the dead letters", Href: v.link("/dead-letters"), Main: true})
 		return
 	}
 	active, done, total, failed, paused := 0, 0, 0, 0, 0

@@ -198,7 +198,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 			out.Next += " The oldest event waits for " + say.Spoken(time.Duration(s.Outbox.Lag)) + "."
 		}
 	case s.Waits:
-		out.say("It waits for its secret.", toneWait, "Give its address to the provider, then set the secret that the provider shows. Requests that "+
+		out.say("It waits for its secret.", toneWait, "Give its address to "+s.Provider.Title+", then set the secret that it shows. Requests that "+
 			"come before are quarantined; those that the secret verifies become events, in the order of their arrival.")
 		out.Acts = append(out.Acts, v.formLinks("/sources/{id}/", "edit", "Set the secret")...)
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
@@ -226,7 +226,8 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 		m.Provider.at("Last event", v.atOr(o.LastEventAt))
 		m.Provider.at("Looked at", v.atOr(o.SeenAt))
 	} else {
-		m.Provider.add("Provider", s.Provider.Title, "Signature", s.Provider.Signature, "Retries", s.Provider.Retries)
+		m.Provider.add("Provider", s.Provider.Title, "Signature", s.Provider.Signature, "Retries", s.Provider.Retries,
+			"Set it up", s.Provider.Docs)
 		m.Provider.verification(&s.Verify)
 		for _, secret := range s.Verify.Secrets {
 			f := fact{Name: "Secret", Value: "created", At: v.at(secret.CreatedAt)}

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const wrong = document.querySelector("[aria-invalid]");
-  if (wrong) { wrong.closest("details")?.setAttribute("open", ""); wrong.focus(); }
+  if (wrong) { wrong.closest("details")?.setAttribute("open", ""); wrong.focus(); if (wrong.matches("input")) wrong.select(); }
   const form = document.querySelector("form[data-preview]"), shown = document.querySelector("#preview");
   if (!form || !shown) return;
   let wait = 0, latest = 0;
