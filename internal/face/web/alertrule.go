@@ -45,8 +45,11 @@ func alertRules(v *visit) (rulesModel, error) {
 		}
 		m.Rules = append(m.Rules, row)
 	}
-	m.Verdict.say(say.Count(on)+" of "+say.Many(len(m.Rules), "rule is", "rules are")+" on.", "",
-		"A rule is evaluated every 10 seconds. Open one to see how often it would have fired, and to change it.")
+	next := "Rules are evaluated every 10 seconds."
+	if v.mayDo("/alert-rules/{id}/edit") {
+		next += " Open one to see how often it would have fired, and to change it."
+	}
+	m.Verdict.say(say.Count(on)+" of "+say.Many(len(m.Rules), "rule is", "rules are")+" on.", "", next)
 	return m, nil
 }
 

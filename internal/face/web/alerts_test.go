@@ -144,3 +144,27 @@ func TestThresholdsInWords(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesAreOpenedByThoseWhoMayChangeThem: the list counts the rules that are on, and offers to
+// open one only to a session that may.
+func TestRulesAreOpenedByThoseWhoMayChangeThem(t *testing.T) {
+	for _, may := range []bool{true, false} {
+		s := newSite(t, nil)
+		s.api.edit = func(name string, answer any) any {
+			if name == "whoami" && !may {
+				answer.(map[string]any)["scopes"] = []string{"read"}
+			}
+			if name == "alert_rules" {
+				for i, r := range answer.(map[string]any)["data"].([]any) {
+					r.(map[string]any)["enabled"] = i == 0
+				}
+			}
+			return answer
+		}
+		s.signIn()
+		body := s.ask("GET", "/alert-rules", nil).Body.String()
+		if !strings.Contains(body, "1 of 2 rules are on.") || strings.Contains(body, "Open one") != may || strings.Contains(body, "/edit\"") != may {
+			t.Errorf("a session that may change rules, %v, sees %s", may, body)
+		}
+	}
+}
