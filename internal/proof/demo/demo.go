@@ -12,6 +12,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,9 @@ const maxBody = 1 << 20
 
 func (r Receipt) String() string {
 	if r.Status < 300 {
-		return fmt.Sprintf("%-7s got %s, attempt %s", r.Receiver, r.EventID, r.Attempt)
+		var is struct{ Type string }
+		_ = json.Unmarshal([]byte(r.Body), &is) // a body of another form has no type here
+		return fmt.Sprintf("%-7s got %s, attempt %s: %s", r.Receiver, r.EventID, r.Attempt, is.Type)
 	}
 	return fmt.Sprintf("%-7s answered %d to %s, attempt %s: %s", r.Receiver, r.Status, r.EventID, r.Attempt, r.Why)
 }
