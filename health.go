@@ -15,6 +15,8 @@ type Health struct {
 	Strikes       int         // consecutive deliveries that count towards disabling
 	FailingSince  time.Time   // no attempt has succeeded since; zero: the last one has
 	FailedAt      time.Time   // of the last failed attempt since then; zero: none, or before this process began
+	FirstAttempts int         // of the last hour, if one of them failed; else 0
+	FirstFailed   int         // of them: those that failed
 	Disabling     int         // percent of the way to being disabled; not every failure counts
 }
 
@@ -24,6 +26,8 @@ type HealthState string
 // The states.
 const (
 	HealthHealthy HealthState = "healthy"
+	// attempts succeed, but too large a part of the first attempts in the last hour failed
+	HealthDegraded HealthState = "degraded"
 	// no attempt has succeeded since FailingSince; attempts continue as they become due
 	HealthFailing HealthState = "failing"
 	HealthOpen    HealthState = "open" // the circuit is open: only probes are sent
@@ -36,5 +40,5 @@ const (
 
 // HealthStates lists all states.
 func HealthStates() []HealthState {
-	return []HealthState{HealthHealthy, HealthFailing, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
+	return []HealthState{HealthHealthy, HealthDegraded, HealthFailing, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
 }

@@ -21,6 +21,10 @@ type Standing struct {
 	// stored so that a restart does not change since when.
 	FailingAt time.Time `json:"failing_at,omitzero"`
 	WorksAt   time.Time `json:"works_at,omitzero"`
+	// While too large a part of the first attempts fails: since when. Then the end of the last such
+	// time.
+	DegradedAt time.Time `json:"degraded_at,omitzero"`
+	SoundAt    time.Time `json:"sound_at,omitzero"`
 
 	// Progress towards being disabled: consecutive deliveries whose first attempt failed with the
 	// class that disables.

@@ -94,7 +94,7 @@ type Secret struct {
 
 // Health is how an endpoint is doing.
 type Health struct {
-	State         grapnel.HealthState `json:"state" enum:"healthy,failing,open,recovering,throttled,paused,disabled,unknown" doc:"failing: no attempt has succeeded since failing_since; open: the circuit is open and only probes are sent; unknown: the server starts or stops"`
+	State         grapnel.HealthState `json:"state" enum:"healthy,degraded,failing,open,recovering,throttled,paused,disabled,unknown" doc:"degraded: attempts succeed, but at least 5 % of the first attempts in the last hour failed, of 10 or more and at least 3 of them; failing: no attempt has succeeded since failing_since; open: the circuit is open and only probes are sent; unknown: the server starts or stops. Later versions may have further states: take those that you do not know for trouble"`
 	Reason        string              `json:"reason" nullable:"true" doc:"one sentence that explains the state; null: none"`
 	Since         *time.Time          `json:"since" nullable:"true" doc:"since when it has this state; null: unknown"`
 	InFlight      int                 `json:"in_flight" doc:"requests in progress"`
@@ -103,6 +103,8 @@ type Health struct {
 	HeldMore      bool                `json:"held_more" doc:"the count stopped at its limit"`
 	NextAttemptAt *time.Time          `json:"next_attempt_at" nullable:"true"`
 	NextProbeAt   *time.Time          `json:"next_probe_at" nullable:"true" doc:"while open: the next probe is not before this"`
+	FirstAttempts int                 `json:"first_attempts" doc:"first attempts in the last hour, counted once a minute, if one of them failed; else 0"`
+	FirstFailed   int                 `json:"first_attempts_failed" doc:"of them: those that failed"`
 	DrainEstimate *policy.Duration    `json:"drain_estimate" nullable:"true" doc:"how long the held deliveries take once the endpoint works; with held_more, at least this; null: unknown"`
 	Strikes       int                 `json:"strikes" doc:"consecutive failed deliveries that count towards disabling"`
 	FailingSince  *time.Time          `json:"failing_since" nullable:"true" doc:"no attempt has succeeded since then; null: the last one succeeded, or the policy has no such rule"`

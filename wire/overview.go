@@ -30,6 +30,7 @@ func (o Overview) MarshalJSON() ([]byte, error) { return Encode(o) }
 type EndpointStates struct {
 	All        int `json:"all"`
 	Healthy    int `json:"healthy"`
+	Degraded   int `json:"degraded"`
 	Failing    int `json:"failing"`
 	Open       int `json:"open"`
 	Recovering int `json:"recovering"`
@@ -88,6 +89,8 @@ func (s *EndpointStates) State(state grapnel.HealthState) *int {
 	switch state {
 	case grapnel.HealthHealthy:
 		return &s.Healthy
+	case grapnel.HealthDegraded:
+		return &s.Degraded
 	case grapnel.HealthFailing:
 		return &s.Failing
 	case grapnel.HealthOpen:
@@ -107,6 +110,6 @@ func (s *EndpointStates) State(state grapnel.HealthState) *int {
 // Troubles are the states that need attention, the worst first. The last one is of an endpoint
 // whose state the server does not know.
 func Troubles() []grapnel.HealthState {
-	return []grapnel.HealthState{grapnel.HealthOpen, grapnel.HealthDisabled, grapnel.HealthFailing, grapnel.HealthThrottled,
-		grapnel.HealthRecovering, grapnel.HealthPaused, "unknown"}
+	return []grapnel.HealthState{grapnel.HealthOpen, grapnel.HealthDisabled, grapnel.HealthFailing, grapnel.HealthDegraded,
+		grapnel.HealthThrottled, grapnel.HealthRecovering, grapnel.HealthPaused, "unknown"}
 }

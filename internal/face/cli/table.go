@@ -99,7 +99,7 @@ func (l layout) line(out io.Writer, text string) {
 var tones = map[string]string{
 	"delivered": "ok", "enabled": "ok", "healthy": "ok", "deliver": "ok", "completed": "ok",
 	"failed": "bad", "failing": "bad", "disabled": "bad", "open": "bad", "fail": "bad", "disable": "bad", "stopped": "bad",
-	"pending": "wait", "held": "wait", "paused": "wait", "running": "wait", "recovering": "wait", "throttled": "wait",
+	"pending": "wait", "held": "wait", "paused": "wait", "running": "wait", "recovering": "wait", "throttled": "wait", "degraded": "wait",
 	"retry": "wait", "throttle": "wait",
 	"dropped": "grey", "discarded": "grey", "skipped": "grey", "cancelled": "grey",
 }

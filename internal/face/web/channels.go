@@ -47,7 +47,7 @@ func alertChannels(v *visit) (channelsModel, error) {
 	failing := 0
 	for i := range found.Data {
 		c := &found.Data[i]
-		if s := c.Health.State; c.Status == grapnel.EndpointEnabled && s != grapnel.HealthHealthy && s != "unknown" {
+		if s := c.Health.State; c.Status == grapnel.EndpointEnabled && s != grapnel.HealthHealthy && s != grapnel.HealthDegraded && s != "unknown" {
 			failing++
 		}
 		m.Rows = append(m.Rows, v.channelRow(c))

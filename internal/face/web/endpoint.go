@@ -166,6 +166,8 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 		if len(out.Acts) > 0 {
 			out.Acts[0].Main = true
 		}
+	case grapnel.HealthDegraded:
+		out.Acts = append([]act{{Label: "Why they fail", Href: v.link("/endpoints/" + e.ID + "/why"), Main: true}}, out.Acts...)
 	case grapnel.HealthFailing:
 		if newest != "" {
 			out.Acts = append([]act{{Label: "Look at the newest delivery", Href: v.link("/deliveries/" + newest), Main: true}}, out.Acts...)

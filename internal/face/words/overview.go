@@ -27,6 +27,8 @@ func Health(state grapnel.HealthState) Pill {
 	switch state {
 	case grapnel.HealthHealthy:
 		return Pill{OK, "healthy"}
+	case grapnel.HealthDegraded:
+		return Pill{Wait, "degraded"}
 	case grapnel.HealthFailing:
 		return Pill{Wait, "failing"}
 	case grapnel.HealthOpen:

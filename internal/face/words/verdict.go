@@ -188,6 +188,8 @@ func happened(now time.Time, alike []wire.OverviewEndpoint, several bool) string
 		return has + " failed" + long
 	case grapnel.HealthFailing:
 		return has + " not succeeded" + long
+	case grapnel.HealthDegraded:
+		return has + " been degraded" + long
 	case grapnel.HealthThrottled:
 		return has + " asked for a pause"
 	case grapnel.HealthRecovering:
@@ -219,6 +221,8 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 		}
 	case grapnel.HealthFailing:
 		s = append(s, "Attempts go on as each delivery's schedule says.")
+	case grapnel.HealthDegraded:
+		s = append(s, Sentence(h.Reason), "Failed deliveries are tried again as their schedule says.")
 	case grapnel.HealthThrottled:
 		if h.NextAttemptAt != nil && h.NextAttemptAt.After(now) {
 			s = append(s, fmt.Sprintf("The next attempt is in %s.", say.Spoken(h.NextAttemptAt.Sub(now))))

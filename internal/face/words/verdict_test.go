@@ -65,6 +65,9 @@ func TestOverallVerdict(t *testing.T) {
 		{"only its own deliveries", overview(0, open("Old CRM", 56), wire.OverviewEndpoint{URL: "https://b.example",
 			Health: wire.Health{State: grapnel.HealthFailing, Held: 126}}), "Old CRM has failed for 8 min. 56 deliveries wait in order",
 			"1 other endpoint needs attention too; 126 more deliveries wait there."},
+		{"degraded", overview(1, wire.OverviewEndpoint{Description: "Old CRM", Health: wire.Health{State: grapnel.HealthDegraded,
+			Reason: "7 of 51 first attempts failed in the last hour", Since: ago(8 * time.Minute)}}), "Old CRM has been degraded for 8 min.",
+			"7 of 51 first attempts failed in the last hour. Failed deliveries are tried again"},
 		{"paused", overview(0, paused), "a.example/hooks has been paused for 1 h.", "until an operator resumes it"},
 	} {
 		v := Overall(then, c.o)

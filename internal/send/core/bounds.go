@@ -44,6 +44,8 @@ type Bounds struct {
 	// Tried is the number of deliveries of an endpoint that are remembered because a repair brought
 	// them forward in vain. Beyond it none is brought forward.
 	Tried int `bound:"4096"`
+	// Degraded is from when on an endpoint counts as degraded; see degraded.go.
+	Degraded Degraded
 }
 
 // Late bounds overdue deliveries; see late.go.
@@ -64,4 +66,16 @@ type Late struct {
 	Alone int `bound:"3"`
 	// Renewed is how long a usual commit time stays valid in a shared store.
 	Renewed time.Duration `bound:"5s" tiny:"500ms"`
+}
+
+// Degraded says from when on an endpoint counts as degraded: from this part of its first attempts
+// in the last hour on, if at least so many were made and so many failed. Of fewer attempts a
+// percentage says nothing, and one or two failures are no rate: 1 of 20 would already be 5 percent.
+type Degraded struct {
+	Percent int `bound:"5"`
+	Firsts  int `bound:"10"`
+	Failed  int `bound:"3"`
+	// Slack is by how many percent a number has to be below its limit before the state ends. Near a
+	// limit each minute that leaves the hour would change the state otherwise.
+	Slack int `bound:"10"`
 }

@@ -53,7 +53,7 @@ func New(o Options) *Core {
 	o.Bounds = bounds.Fill(o.Bounds)
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
 	return &Core{
-		options: o, bounds: &o.Bounds, endpoints: map[string]*endpoint{}, seen: newSeen(o.Bounds.Seen), fair: newFairness(),
+		options: o, bounds: &o.Bounds, endpoints: map[string]*endpoint{}, judged: map[string]bool{}, seen: newSeen(o.Bounds.Seen), fair: newFairness(),
 		quotas: quotas{perHost: map[destination]*quota{}, tenants: map[string]*tenant{}}, late: newLate(o.Shared, o.Bounds),
 		reserved: reserved{most: o.Bounds.Reserve},
 	}
@@ -94,6 +94,8 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.madeDue(now, in)
 	case Operated:
 		c.operate(now, in)
+	case Counted:
+		c.countFirsts(now, in)
 	case Drain:
 		c.draining = true
 	case Tick:
@@ -138,6 +140,9 @@ func (c *Core) configure(now time.Time, in Configured) {
 		ep.pollAt = now.Add(c.bounds.Poll + c.bounds.Poll*time.Duration(ep.number%16)/16)
 		ep.remember(now, in.Standing)
 		ep.refusedAt = now
+		if !ep.gate.standing.DegradedAt.IsZero() {
+			c.judged[cfg.ID] = true
+		}
 		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision

@@ -21,6 +21,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		State: grapnel.HealthHealthy, Since: ep.healthySince(),
 		InFlight: g.running, Waiting: len(ep.window.waiting) + len(ep.window.reserve.list), PerSecond: g.perSecond(),
 		Strikes: st.Strikes, FailingSince: st.FailingSince, FailedAt: g.failed, Disabling: st.Way(ep.config.Policy.Disable, now),
+		FirstAttempts: g.firsts.Made, FirstFailed: g.firsts.Failed,
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
@@ -42,6 +43,8 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.Reason = "the endpoint has recovered; its held deliveries are sent at a growing rate"
 	case !st.FailingAt.IsZero():
 		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, st.FailingAt, g.failingSince()
+	case !st.DegradedAt.IsZero() && ep.config.Queue == nil:
+		h.State, h.Since, h.Reason = grapnel.HealthDegraded, latest(h.Since, st.DegradedAt), g.degraded(c.bounds.Degraded.Percent)
 	}
 	if !ep.open() {
 		return h
@@ -59,7 +62,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 // healthySince is the last end of another state, of a healthy endpoint.
 func (ep *endpoint) healthySince() (since time.Time) {
 	st := &ep.gate.standing
-	for _, at := range []time.Time{ep.config.CreatedAt, ep.since, st.RecoveredAt, st.WorksAt, st.HoldUntil} {
+	for _, at := range []time.Time{ep.config.CreatedAt, ep.since, st.RecoveredAt, st.WorksAt, st.HoldUntil, st.SoundAt} {
 		since = latest(since, at)
 	}
 	return since

@@ -9,7 +9,7 @@ import (
 )
 
 // Input is an event for the core: Configured, Leave, Arrived, Loaded, Finished, Recorded, Ended,
-// Disabled, MadeDue, Operated, Drain or Tick.
+// Disabled, MadeDue, Operated, Counted, Drain or Tick.
 type Input interface{ input() }
 
 // Configured carries an endpoint's current configuration. The core copies it.
@@ -79,6 +79,13 @@ type MadeDue struct {
 // Operated is an operator's order. Reply with the same Token answers it.
 type Operated struct{ store.Order }
 
+// Counted has the first attempts of the last hour at the endpoints where one failed, once a minute.
+// It may have endpoints of other nodes too.
+type Counted struct{ Failed map[string]Firsts }
+
+// Firsts counts the first attempts at an endpoint in the last hour.
+type Firsts struct{ Made, Failed int }
+
 // Drain stops new attempts for good. Attempts in flight finish and are recorded.
 type Drain struct{}
 
@@ -95,6 +102,7 @@ func (Ended) input()      {}
 func (Disabled) input()   {}
 func (MadeDue) input()    {}
 func (Operated) input()   {}
+func (Counted) input()    {}
 func (Drain) input()      {}
 func (Tick) input()       {}
 

@@ -22,7 +22,8 @@ type Core struct {
 	options   Options
 	bounds    *Bounds
 	endpoints map[string]*endpoint
-	count     int // endpoints ever seen; numbers them, which makes ties deterministic
+	judged    map[string]bool // endpoints that the next count of first attempts looks at
+	count     int             // endpoints ever seen; numbers them, which makes ties deterministic
 	fair      fairness
 	alarms    alarms
 	seen      seen
@@ -156,6 +157,9 @@ type gate struct {
 	returns  int       // times the endpoint has recovered
 
 	took time.Duration // moving average of a successful delivery's duration
+
+	firsts  Firsts // of the last hour, as counted last
+	counted bool   // since this process began
 }
 
 // fairness picks the next endpoint: of the tenant whose attempts have held slots for the least

@@ -45,6 +45,11 @@ func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
 	return all
 }
 
+// CountFirsts has the core judge which endpoints are degraded.
+func (e *Engine) CountFirsts(failed map[string]core.Firsts) {
+	e.inputs.send(core.Counted{Failed: failed})
+}
+
 // OwnOpen lists the endpoints of this node whose circuit is open.
 func (e *Engine) OwnOpen() (ids []string) {
 	// Without an answer the engine does not run, and attempts nothing.

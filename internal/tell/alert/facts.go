@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,7 +152,7 @@ func about(tenant string) Subject {
 
 // takes says whether due deliveries of the endpoint should be attempted now.
 func (e *Endpoint) takes() bool {
-	return e.Queue == nil && (e.Health.State == grapnel.HealthHealthy || e.Health.State == grapnel.HealthFailing)
+	return e.Queue == nil && slices.Contains([]grapnel.HealthState{grapnel.HealthHealthy, grapnel.HealthDegraded, grapnel.HealthFailing}, e.Health.State)
 }
 
 // Waits says whether a rule asks for the endpoint's earliest due delivery.

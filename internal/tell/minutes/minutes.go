@@ -18,12 +18,14 @@ package minutes
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
+	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -33,6 +35,7 @@ type Bounds struct {
 	Rows    int           `bound:"200000"`           // pairs of an endpoint and a minute in which something happened
 	Within  time.Duration `bound:"20s" tiny:"400ms"` // a reading takes no longer
 	Late    time.Duration `bound:"5s"`               // after the end of a minute, for the first reading of a row
+	Window  time.Duration `bound:"1h" tiny:"5m"`     // of the first attempts that are counted; at most an hour
 }
 
 // Store is the part of a store that is read.
@@ -46,6 +49,9 @@ type Options struct {
 	Store  Store
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
+	// nil, or gets the first attempts of the last hour at the endpoints where one failed, after each
+	// reading
+	Firsts func(failed map[string]core.Firsts)
 }
 
 // Keeper has the minutes of one store.
@@ -89,15 +95,15 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, bounds: bounds.Fill(o.Bounds)}
 }
 
-// Run reads at the end of each minute until ctx ends.
+// Run reads at once and then at the end of each minute until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
+		if err := k.Read(ctx); err != nil && ctx.Err() == nil {
+			k.o.Log.Warn("reading totals failed; heartbeats by the minute begin anew", "err", err)
+		}
 		now := k.o.Now()
 		if !backoff.Wait(ctx.Done(), now.Truncate(time.Minute).Add(time.Minute).Sub(now)) {
 			return
-		}
-		if err := k.Read(ctx); err != nil && ctx.Err() == nil {
-			k.o.Log.Warn("reading totals failed; heartbeats by the minute begin anew", "err", err)
 		}
 	}
 }
@@ -115,26 +121,33 @@ func (k *Keeper) Read(ctx context.Context) error {
 	bases, m := map[time.Time]reading{}, minute{end.Add(-time.Minute), map[string]count{}, true}
 	// What ended in the last moment of an hour may be committed after the reading at its end, so
 	// that hour is read once more.
-	for at := end.Add(-2 * time.Minute).Truncate(time.Hour); !at.After(end); at = at.Add(time.Hour) {
-		r, err := k.hour(ctx, at)
-		if err != nil {
-			k.last, k.bases = time.Time{}, nil
-			k.keep(nil, end)
-			return err
-		}
+	hour, open := end.Truncate(time.Hour), end.Add(-2*time.Minute).Truncate(time.Hour)
+	for at := hour.Add(-time.Hour); !at.After(end); at = at.Add(time.Hour) {
 		base, started := k.bases[at]
+		r := base
+		if !started || !at.Before(open) {
+			var err error
+			if r, err = k.hour(ctx, at); err != nil {
+				k.last, k.bases = time.Time{}, nil
+				k.keep(nil, end)
+				return err
+			}
+		}
 		m.add(r, base, !started || base.whole)
 		bases[at] = r
 	}
 	k.last, k.bases = end, bases
-	if !follows {
+	if follows {
+		k.keep(&m, end)
+	} else {
 		if k.o.Now().Sub(end) > k.bounds.Late { // the next minute would lack its beginning
 			k.last, k.bases = time.Time{}, nil
 		}
 		k.keep(nil, end)
-		return nil
 	}
-	k.keep(&m, end)
+	if k.o.Firsts != nil {
+		k.o.Firsts(k.firsts(end, bases[hour], bases[hour.Add(-time.Hour)]))
+	}
 	return nil
 }
 
@@ -186,6 +199,65 @@ func (k *Keeper) keep(m *minute, end time.Time) {
 		rows -= len(k.known[0].of)
 		k.known = k.known[1:]
 	}
+}
+
+// firsts counts the first attempts in the window that ends at end, at the endpoints where one
+// failed, from the totals of that hour and of the one before. It is exact if all minutes of both are
+// known. Of an hour of which minutes are unknown, such as after a restart, what the known ones lack
+// is spread evenly over the unknown ones.
+func (k *Keeper) firsts(end time.Time, now, before reading) map[string]core.Firsts {
+	hour, from := end.Truncate(time.Hour), end.Add(-min(k.bounds.Window, time.Hour))
+	of := map[string]core.Firsts{}
+	for _, r := range []reading{now, before} {
+		for id, c := range r.of {
+			if _, counted := of[id]; counted || c.firsts == c.first {
+				continue
+			}
+			made, good := k.within(id, hour, end, from, now.of[id])
+			earlier, fine := k.within(id, hour.Add(-time.Hour), hour, from, before.of[id])
+			f := core.Firsts{Made: int(math.Round(made + earlier)), Failed: int(math.Round(made + earlier - good - fine))}
+			if f.Failed > 0 {
+				of[id] = f
+			}
+		}
+	}
+	return of
+}
+
+// within is the part of an endpoint's count from one time to another that is not before from: its
+// first attempts, and those of them that succeeded.
+func (k *Keeper) within(id string, at, until, from time.Time, all count) (made, good float64) {
+	unknown, inside := 0, 0 // minutes
+	for ; at.Before(until); at = at.Add(time.Minute) {
+		c, known := k.at(at, id)
+		if !known {
+			unknown++
+		}
+		all.firsts, all.first = all.firsts-c.firsts, all.first-c.first
+		if at.Before(from) {
+			continue
+		}
+		made, good = made+float64(c.firsts), good+float64(c.first)
+		if !known {
+			inside++
+		}
+	}
+	part := 1.0 // of what no minute has; without an unknown one it was recorded since the last reading
+	if unknown > 0 {
+		part = float64(inside) / float64(unknown)
+	}
+	return made + part*float64(all.firsts), good + part*float64(all.first)
+}
+
+// at is an endpoint's count of a minute; false: it is not known. Known minutes follow each other up
+// to the last reading.
+func (k *Keeper) at(minute time.Time, id string) (count, bool) {
+	i := len(k.known) - int(k.end.Sub(minute)/time.Minute)
+	if i < 0 {
+		return count{}, false
+	}
+	c, counted := k.known[i].of[id]
+	return c, counted || k.known[i].whole
 }
 
 // Of returns the minutes of an endpoint that are known: all from one time to another. Those in

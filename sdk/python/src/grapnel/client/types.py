@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is dbd572b4ed18d1b1bc1963c913a92c5cdd167335fd760009cd00a89b4245c5cb."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 01c556f2ee35e9c95dbd626e6868ce6d56627bf66f47b0d526bedcb29bdf45c0."""
 
 from __future__ import annotations
 
@@ -632,6 +632,7 @@ class EndpointRateLimit(TypedDict):
 
 class EndpointStates(TypedDict):
     all: int
+    degraded: int
     disabled: int
     failing: int
     healthy: int
@@ -944,6 +945,10 @@ class Health(TypedDict):
     "how long the held deliveries take once the endpoint works; with held_more, at least this; null: unknown"
     failing_since: str | None
     "no attempt has succeeded since then; null: the last one succeeded, or the policy has no such rule"
+    first_attempts: int
+    "first attempts in the last hour, counted once a minute, if one of them failed; else 0"
+    first_attempts_failed: int
+    "of them: those that failed"
     held: int
     "held deliveries, including those behind their keys; 0 while the endpoint is healthy. Lists count up to 10000, a single endpoint up to 1000000"
     held_more: bool
@@ -957,8 +962,8 @@ class Health(TypedDict):
     "one sentence that explains the state; null: none"
     since: str | None
     "since when it has this state; null: unknown"
-    state: Literal['healthy', 'failing', 'open', 'recovering', 'throttled', 'paused', 'disabled', 'unknown']
-    "failing: no attempt has succeeded since failing_since; open: the circuit is open and only probes are sent; unknown: the server starts or stops"
+    state: Literal['healthy', 'degraded', 'failing', 'open', 'recovering', 'throttled', 'paused', 'disabled', 'unknown']
+    "degraded: attempts succeed, but at least 5 % of the first attempts in the last hour failed, of 10 or more and at least 3 of them; failing: no attempt has succeeded since failing_since; open: the circuit is open and only probes are sent; unknown: the server starts or stops. Later versions may have further states: take those that you do not know for trouble"
     strikes: int
     "consecutive failed deliveries that count towards disabling"
     waiting: int
