@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/words"
+	"github.com/grapnelhq/grapnel/internal/tell/alert"
 )
 
 // picky is an endpoint that refuses every third event while it is told to.
@@ -107,6 +108,15 @@ func (p *picky) everywhere(state grapnel.HealthState, reason string) {
 	o := must(p.client.Overview(p.t.Context(), ""))(p.t)
 	if o.Endpoints.All != 1 || *o.Endpoints.State(state) != 1 {
 		p.t.Errorf("%s: the overview counts %+v", state, o.Endpoints)
+	}
+	fired := must(p.client.Alerts(p.t.Context(), client.AlertFilter{Rule: alert.EndpointDegraded}))(p.t).Data
+	back := must(p.client.BacktestAlertRule(p.t.Context(), "acme", alert.EndpointDegraded, client.NewBacktest{For: "1d"}))(p.t)
+	switch {
+	case !back.Known || back.Fired != len(fired) || len(fired) != min(len(p.firsts)/200, 1):
+		p.t.Errorf("%s: the alerts are %+v, and would be %+v", state, fired, back)
+	case len(fired) > 0 && (!strings.Contains(fired[0].Text, " first attempts failed in the last hour. grapnel why "+p.id) ||
+		fired[0].Severity != grapnel.SeverityWarning || (fired[0].ResolvedAt == nil) != (state == grapnel.HealthDegraded)):
+		p.t.Errorf("%s: the alert is %+v", state, fired[0])
 	}
 	v := words.Overall(time.Now(), o)
 	says := func(from *browser, path string, texts ...string) {

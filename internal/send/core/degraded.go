@@ -5,12 +5,20 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 )
 
 // met says whether counts reach the limits, less slack percent of each.
 func (d *Degraded) met(f Firsts, slack int) bool {
 	part := 100 - slack
 	return 100*f.Failed >= part*d.Failed && 100*f.Made >= part*d.Firsts && 100*100*f.Failed >= part*d.Percent*f.Made
+}
+
+// Degraded says whether counts reach the usual limits.
+func (f Firsts) Degraded() bool {
+	limits := bounds.Fill(Degraded{})
+	return limits.met(f, 0)
 }
 
 // countFirsts judges the endpoints by their first attempts. It looks at those with failed ones, those that

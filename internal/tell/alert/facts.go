@@ -170,6 +170,13 @@ func (e *Endpoint) tried(now time.Time) time.Time {
 	return e.Health.FailedAt
 }
 
+// Hidden says whether it is unknown if the endpoint is degraded: a worse state hides that, or nothing
+// was counted yet. Its alert stays as it is.
+func (e *Endpoint) Hidden() bool {
+	return e.Status == grapnel.EndpointEnabled && e.Health.State != grapnel.HealthHealthy &&
+		(e.Health.State != grapnel.HealthDegraded || e.Health.FirstAttempts == 0)
+}
+
 // Forgotten says whether the last failure of an idle endpoint is unknown, because it was before
 // this process began: its alerts stay as they are until the next attempt.
 func (e *Endpoint) Forgotten() bool {
@@ -237,6 +244,10 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	if (h.State == grapnel.HealthFailing || h.State == grapnel.HealthOpen) && !h.FailingSince.IsZero() && !e.Forgotten() {
 		failing := e.tried(now).Sub(h.FailingSince)
 		add(EndpointFailing, failing.Seconds(), "No attempt has succeeded for %s.%s", say.Spoken(failing), because)
+	}
+	if h.State == grapnel.HealthDegraded && h.FirstAttempts > 0 {
+		add(EndpointDegraded, 100*float64(h.FirstFailed)/float64(h.FirstAttempts),
+			"%d of %d first attempts failed in the last hour. grapnel why %s says what these have in common.", h.FirstFailed, h.FirstAttempts, e.ID)
 	}
 	if h.State == grapnel.HealthOpen && !h.Since.IsZero() && !e.Forgotten() {
 		open := e.tried(now).Sub(h.Since)

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestEveryRuleCanFire(t *testing.T) {
 	f := Facts{Now: begin, Endpoints: []Endpoint{
 		{Endpoint: ep("bad"), Health: grapnel.Health{State: grapnel.HealthOpen, Since: ago(time.Hour),
 			FailingSince: ago(5 * 24 * time.Hour), NextAttemptAt: begin, Disabling: 100, Reason: "connection refused"}},
+		{Endpoint: ep("picky"), Health: grapnel.Health{State: grapnel.HealthDegraded, FirstAttempts: 51, FirstFailed: 7}},
 		{Endpoint: disabled}, {Endpoint: byHand},
 		{Endpoint: queue, Due: ago(time.Hour)},
 		{Endpoint: ep("slow"), Health: grapnel.Health{State: grapnel.HealthHealthy}, Due: ago(2 * time.Minute), Tries: 3,
@@ -137,6 +139,29 @@ func TestTheNameOfAChannel(t *testing.T) {
 	} {
 		if got := Name(ep); got != want {
 			t.Errorf("%s is called %q, not %q", ep.ID, got, want)
+		}
+	}
+}
+
+// TestTheAlertOfADegradedEndpointOutlastsWorseStates: it neither begins nor ends while a worse state
+// hides whether the endpoint is degraded, or before anything was counted.
+func TestTheAlertOfADegradedEndpointOutlastsWorseStates(t *testing.T) {
+	for _, c := range []struct {
+		h              grapnel.Health
+		status         grapnel.EndpointStatus
+		hidden, sample bool
+	}{
+		{grapnel.Health{State: grapnel.HealthHealthy, FirstAttempts: 51, FirstFailed: 1}, grapnel.EndpointEnabled, false, false},
+		{grapnel.Health{State: grapnel.HealthDegraded, FirstAttempts: 51, FirstFailed: 7}, grapnel.EndpointEnabled, false, true},
+		{grapnel.Health{State: grapnel.HealthDegraded}, grapnel.EndpointEnabled, true, false},
+		{grapnel.Health{State: grapnel.HealthFailing, FirstAttempts: 51, FirstFailed: 7}, grapnel.EndpointEnabled, true, false},
+		{grapnel.Health{}, grapnel.EndpointEnabled, true, false},
+		{grapnel.Health{State: grapnel.HealthPaused, FirstAttempts: 51, FirstFailed: 7}, grapnel.EndpointPaused, false, false},
+	} {
+		e := Endpoint{Endpoint: &grapnel.Endpoint{ID: "ep", Status: c.status}, Health: c.h}
+		sample := slices.ContainsFunc(e.samples(begin), func(s Sample) bool { return s.Rule == EndpointDegraded })
+		if e.Hidden() != c.hidden || sample != c.sample {
+			t.Errorf("%+v: hidden %v, measured %v; want %v, %v", c.h, e.Hidden(), sample, c.hidden, c.sample)
 		}
 	}
 }

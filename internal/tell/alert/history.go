@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/core"
 )
 
 // Baseline is what a usual hour of a tenant looks like.
@@ -95,6 +96,13 @@ func (b *Baseline) drop(h *Hour) (float64, bool) {
 	return 100 * (b.Success - h.Good/h.Firsts), true
 }
 
+// failing is the percentage of an hour's first attempts that failed; false: an endpoint was not
+// degraded by it.
+func (h *Hour) failing() (float64, bool) {
+	f := core.Firsts{Made: int(h.Firsts), Failed: int(h.Firsts - h.Good)}
+	return 100 * float64(f.Failed) / float64(max(f.Made, 1)), f.Degraded()
+}
+
 // Backtest returns the hours between two times in which a rule would have fired, given the totals
 // by the hour from BaselineFor before. It judges whole hours, and an alert is resolved by the first
 // hour that is clearly back.
@@ -121,13 +129,16 @@ func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Ti
 			h = hour(&buckets[next].Totals)
 		}
 		usual := sum.baseline(first, at)
-		value := usual.deadLetters(&h)
-		if rule.Name == FirstAttempts {
-			var known bool
-			if value, known = usual.drop(&h); !known {
-				firing = false // as in Step: without a sample an alert is resolved
-				continue
-			}
+		value, known := usual.deadLetters(&h), true
+		switch rule.Name {
+		case FirstAttempts:
+			value, known = usual.drop(&h)
+		case EndpointDegraded:
+			value, known = h.failing()
+		}
+		if !known {
+			firing = false // as in Step: without a sample an alert is resolved
+			continue
 		}
 		switch {
 		case !firing && rule.bad(value, is.Threshold):

@@ -45,6 +45,7 @@ const (
 // Names of rules that this package and others treat in a special way.
 const (
 	EndpointFailing  = "endpoint_failing"
+	EndpointDegraded = "endpoint_degraded"
 	CircuitOpen      = "circuit_open"
 	DisableSoon      = "disable_soon"
 	EndpointDisabled = "endpoint_disabled"
@@ -74,6 +75,9 @@ var rules = []Rule{
 	{Name: EndpointFailing, Title: "no attempt succeeds",
 		About:   "Seconds since an attempt at the endpoint last succeeded, while attempts fail.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 120, Calm: time.Minute},
+	{Name: EndpointDegraded, Title: "some first attempts fail",
+		About:   "Percent of the first attempts of the last hour that failed, at an endpoint whose health is degraded: at least 5, of 10 or more, and 3 or more failed ones.",
+		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Percent, Threshold: 5, Calm: time.Minute, Backtest: true},
 	{Name: CircuitOpen, Title: "circuit is open", About: "Seconds for which the endpoint's circuit has been open: its deliveries are held.",
 		Tenants: true, Severity: grapnel.SeverityPage, Unit: Seconds, Threshold: 600, Calm: time.Minute},
 	{Name: DisableSoon, Title: "will be disabled soon", About: "Percent of the way to being disabled, by the endpoint's policy.",

@@ -133,6 +133,9 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 				f.Unread[alert.UnreadIn(rule, eps[i].ID)] = true
 			}
 		}
+		if f.Endpoints[i].Hidden() {
+			f.Unread[alert.UnreadIn(alert.EndpointDegraded, eps[i].ID)] = true
+		}
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
 			// its owner did not answer
 			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon} {

@@ -1,6 +1,7 @@
 package alerting
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -289,6 +290,10 @@ func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name s
 		if b.Fired, err = k.disabled(ctx, scope, tenant, b.From); err != nil {
 			return Backtested{}, err
 		}
+	case name == alert.EndpointDegraded:
+		if b.Fired, err = k.degraded(ctx, scope, tenant, r, is, b.From, b.To); err != nil {
+			return Backtested{}, err
+		}
 	default:
 		buckets, err := k.o.Store.Totals(ctx, scope, store.TotalsQuery{Tenant: tenant, From: b.From.Add(-alert.BaselineFor)})
 		if err != nil {
@@ -300,6 +305,32 @@ func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name s
 		b.Sentence = fmt.Sprintf("This rule would have fired %s in the last %s.", say.Times(len(b.Fired)), say.Spoken(back))
 	}
 	return b, nil
+}
+
+// degraded judges the hours of those endpoints of a tenant at which the most first attempts failed,
+// at most Bounds.Backtested.
+func (k *Keeper) degraded(ctx context.Context, scope store.Scope, tenant string, r *alert.Rule, is alert.InForce,
+	from, to time.Time) (at []time.Time, err error) {
+	all, err := k.o.Store.Totals(ctx, scope, store.TotalsQuery{Tenant: tenant, From: from.Truncate(time.Hour), By: store.ByEndpoint})
+	if err != nil {
+		return nil, err
+	}
+	failed := func(b *grapnel.Bucket) int64 { return b.FirstAttempts - b.FirstAttemptSuccess }
+	slices.SortFunc(all, func(a, b grapnel.Bucket) int {
+		return cmp.Or(cmp.Compare(failed(&b), failed(&a)), strings.Compare(a.Name, b.Name))
+	})
+	for i := range all[:min(len(all), k.bounds.Backtested)] {
+		if all[i].Name == "" || failed(&all[i]) == 0 || strings.HasPrefix(all[i].Name, grapnel.QueuePrefix) {
+			continue
+		}
+		hours, err := k.o.Store.Totals(ctx, scope, store.TotalsQuery{Tenant: tenant, Endpoint: all[i].Name, From: from.Truncate(time.Hour)})
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, alert.Backtest(r, is, hours, from, to)...)
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return at, nil
 }
 
 // disabled reads from the audit when Grapnel disabled endpoints of a tenant.

@@ -55,18 +55,19 @@ type Bounds struct {
 	Every time.Duration `bound:"10s" tiny:"50ms"` // between two rounds
 	Slow  time.Duration `bound:"1m"  tiny:"50ms"` // between two readings of facts that need a read for each object
 	// objects of each kind that one slow reading looks at; the others follow in turn
-	Turn    int           `bound:"200"`
-	Tenants int           `bound:"50"`               // the same for tenants, whose baseline is 28 days of totals
-	Heads   int64         `bound:"2000"`             // heads counted in one round
-	Late    int           `bound:"200"`              // endpoints whose earliest due delivery is read in one round
-	Tried   int           `bound:"500"`              // heads of an endpoint whose attempts are read in one round
-	Page    int           `bound:"1000" least:"8"`   // documents read, and transitions committed, at once
-	Usual   time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
-	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of this long ago
-	Retain  time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
-	Own     time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL
-	Dial    time.Duration `bound:"5s" tiny:"1s"`     // longest of them
-	LinkFor time.Duration `bound:"168h" tiny:"10s"`  // an acknowledge link works for this long
+	Turn       int           `bound:"200"`
+	Tenants    int           `bound:"50"`               // the same for tenants, whose baseline is 28 days of totals
+	Heads      int64         `bound:"2000"`             // heads counted in one round
+	Late       int           `bound:"200"`              // endpoints whose earliest due delivery is read in one round
+	Tried      int           `bound:"500"`              // heads of an endpoint whose attempts are read in one round
+	Page       int           `bound:"1000" least:"8"`   // documents read, and transitions committed, at once
+	Usual      time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
+	Growth     time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of this long ago
+	Retain     time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
+	Own        time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL
+	Dial       time.Duration `bound:"5s" tiny:"1s"`     // longest of them
+	Backtested int           `bound:"50"`               // endpoints whose hours one backtest reads
+	LinkFor    time.Duration `bound:"168h" tiny:"10s"`  // an acknowledge link works for this long
 }
 
 // Options configure a Keeper. Engine, Store and Log are required.
