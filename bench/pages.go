@@ -107,6 +107,22 @@ func (l *looker) searches(now time.Time) []string {
 	}
 }
 
+// typed are what typing a name asks for: three letters in the palette or in the box of a list, and
+// Enter with the name of an endpoint, a key, a type, a source and a tenant, or with none of these.
+func (l *looker) typed() (all []string) {
+	for _, list := range []string{"/complete?name=", "/endpoints?q=", "/sources?q=", "/queues?q=", "/policies?q=", "/keys?q=", "/audit?q="} {
+		for _, typed := range []string{"rec", "number", "que", "key", "xyz"} {
+			all = append(all, list+typed)
+		}
+	}
+	for _, list := range []string{"/deliveries?q=", "/events?q=", "/dead-letters?q="} {
+		for _, typed := range []string{"key_77", "rare.one", "acme", "absent", "77"} {
+			all = append(all, list+typed)
+		}
+	}
+	return append(all, "/complete?word=endpoint:rec", "/complete?word=source:sou", "/complete?word=type:ord", "/deliveries?q=source:source%201")
+}
+
 // addresses are the requests: every row of the pages, with its ids and searches.
 func (l *looker) addresses(now time.Time) (all []address) {
 	add := func(name, path string, query url.Values) {
@@ -158,6 +174,9 @@ func (l *looker) addresses(now time.Time) (all []address) {
 				add(path, path, url.Values{"outcome": {outcome}, "source": {l.ids["/sources"][0]}})
 			}
 		}
+	}
+	for _, path := range l.typed() {
+		add("search: "+path, path, nil)
 	}
 	letters := url.Values{"id": l.ids["/dead-letters"]}
 	add("/replays/new", "/replays/new", letters)

@@ -72,13 +72,14 @@ type Event = wire.Event
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
 	Type, Key, Tenant, Source string
+	Text                      string    // in the event's data; pages may be short while Next is not empty
 	From, To                  time.Time // of acceptance; From inclusive, To exclusive
 	Limit                     int       // 0: the server's default
 	Cursor                    string
 }
 
 func (f EventFilter) query() url.Values {
-	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source)
+	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "text", f.Text)
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
 	return q

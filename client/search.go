@@ -9,6 +9,9 @@ import (
 // Meaning says what a word of a search stands for.
 type Meaning = wire.Meaning
 
+// Thing is a part of the configuration that has a name.
+type Thing = wire.Thing
+
 // Meant says what a word without a name stands for in a search such as DeliveryFilter.Filter.
 func (c *Client) Meant(ctx context.Context, word, tenant string) (*Meaning, error) {
 	return get[Meaning](ctx, c, "/v1/search", query("word", word, "tenant", tenant))

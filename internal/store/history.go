@@ -85,6 +85,7 @@ type DeliveryQuery struct {
 	Type          string // a pattern; empty: any
 	Key           string
 	Tenant        string
+	Source        string             // id of the source of its event; empty: any source or none
 	From, To      time.Time          // of its event's acceptance
 	Class         policy.Class       // of the last attempt; empty: any
 	StatusCode    int                // of the last attempt; 0: any, 4: 400 to 499
@@ -102,7 +103,7 @@ type DeliveryQuery struct {
 
 // Events are the conditions on a delivery's event.
 func (q *DeliveryQuery) Events() EventQuery {
-	return EventQuery{Type: q.Type, Key: q.Key, Tenant: q.Tenant, From: q.From, To: q.To}
+	return EventQuery{Type: q.Type, Key: q.Key, Tenant: q.Tenant, Source: q.Source, From: q.From, To: q.To}
 }
 
 // Takes says whether a delivery matches all conditions but those on its event.

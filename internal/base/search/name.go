@@ -48,4 +48,6 @@ func (w Word) Rank(id, name string) int {
 }
 
 // apart says whether a character stands between the words of a name.
-func apart(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.' }
+func apart(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.'
+}

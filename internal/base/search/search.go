@@ -4,14 +4,14 @@
 //	status:dead endpoint:acme type:invoice.* key:inv_1 code:5xx reason:exhausted since:6h "a text"
 //
 // A word with a name before its colon is a condition; the other words are text in the event's data.
-// One word without quotation marks (Search.Bare) may be an id, a key or a type instead: the API
-// looks which it is.
+// One word without quotation marks (Search.Bare) may be an id, a key, a type or a name instead: the
+// API looks which it is.
 // A word that cannot be read is a Fault, which names the word and the allowed ones. A
 // caller selects nothing while a search has faults: a condition that is misspelt must not select
 // everything.
 //
-// Package search is pure. It knows no endpoint: Filter.Endpoint is as typed, and One finds
-// the id by a name.
+// Package search is pure. It knows no endpoint and no source: Filter has them as typed, and One
+// finds the id by a name.
 package search
 
 import (
@@ -37,7 +37,7 @@ type Search struct {
 // Filter are the conditions of a search; zero values are none.
 type Filter struct {
 	Status            []grapnel.Status
-	Endpoint          string // an id or a name
+	Endpoint, Source  string // an id or a name
 	Type, Key, Tenant string
 	Code              int // of the last attempt; 4: 4xx
 	Class             policy.Class
@@ -62,7 +62,7 @@ func (f Fault) String() string { return f.Word + ": " + f.Says }
 
 // Examples are values for the help, by name.
 var Examples = map[string]string{
-	"status": "failed", "endpoint": "ep_…", "type": "invoice.*", "key": "inv_123", "code": "5xx", "error": "timeout",
+	"status": "failed", "endpoint": "ep_…", "source": "stripe", "type": "invoice.*", "key": "inv_123", "code": "5xx", "error": "timeout",
 	"reason": "exhausted", "took": "2s", "replayed": "yes", "attempts": ">1", "tenant": "acme", "since": "6h",
 	"from": "2026-05-06T08:00:00Z", "to": "2026-05-06T14:00:00Z",
 }
@@ -169,6 +169,8 @@ func (s *Search) set(name, value string, now time.Time) (fault string) {
 		return f.statuses(value)
 	case "endpoint":
 		f.Endpoint = value
+	case "source":
+		f.Source = value
 	case "type":
 		if !grapnel.ValidPattern(value) {
 			return "no event type; a whole segment may be *, as in invoice.*"

@@ -97,7 +97,7 @@ func TestWith(t *testing.T) {
 func TestOne(t *testing.T) {
 	all := []Named{{"ep_1", "Acme"}, {"ep_2", "Acme staging"}, {"ep_3", "Beta"}, {"ep_4", "Beta"}}
 	for typed, want := range map[string]string{"ep_2": "ep_2", "acme": "ep_1", "STAGING": "ep_2", "beta": "", "gamma": "", "a": ""} {
-		id, says := One(typed, all)
+		id, says := One("endpoint", typed, all)
 		if id != want || (says == "") != (want != "") {
 			t.Errorf("%s: %q, %q", typed, id, says)
 		}

@@ -84,7 +84,7 @@ const mostNamed = 3 // things that a fault lists
 
 // One finds the id of a thing by typed text: an id, a whole name, or a part of one name only.
 // Letters may be small or capital. says is the fault, if there is not exactly one.
-func One(typed string, all []Named) (id, says string) {
+func One(kind, typed string, all []Named) (id, says string) {
 	var part []Named
 	lower := strings.ToLower(typed)
 	for _, n := range all {
@@ -102,14 +102,14 @@ func One(typed string, all []Named) (id, says string) {
 	case len(part) == 1 || whole == 1:
 		return part[0].ID, ""
 	case len(part) == 0:
-		return "", "no endpoint has this id or name"
+		return "", "no " + kind + " has this id or name"
 	}
 	var names []string
 	for _, n := range part[:min(len(part), mostNamed)] {
 		names = append(names, n.ID+" ("+n.Name+")")
 	}
-	return "", "several endpoints have this name; use the id: " + strings.Join(names, ", ")
+	return "", "several " + kind + "s have this name; use the id: " + strings.Join(names, ", ")
 }
 
 // Names can stand before a colon, in the order of the help.
-var Names = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "took", "replayed", "attempts", "tenant", "since", "from", "to"}
+var Names = []string{"status", "endpoint", "source", "type", "key", "code", "error", "reason", "took", "replayed", "attempts", "tenant", "since", "from", "to"}

@@ -86,11 +86,11 @@ func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string]wire
 			}
 			is = wire.AlertMessage{EventID: m.Event, Deliveries: []wire.AlertDelivery{}}
 			for i := range found {
-				is.Deliveries = append(is.Deliveries, wire.AlertDelivery{EndpointID: found[i].EndpointID, DeliveryID: c.ids.Of(&found[i]),
+				is.Deliveries = append(is.Deliveries, wire.AlertDelivery{EndpointID: found[i].EndpointID, EndpointName: a.endpointName(c, found[i].EndpointID), DeliveryID: c.ids.Of(&found[i]),
 					Status: found[i].Status})
 			}
 			if held != nil {
-				is.Held = &wire.AlertHeld{EndpointID: held.Recipient, Until: held.Until}
+				is.Held = &wire.AlertHeld{EndpointID: held.Recipient, EndpointName: a.endpointName(c, held.Recipient), Until: held.Until}
 			}
 			read[key] = is
 		}

@@ -50,6 +50,11 @@ type Bounds struct {
 	AuditPage int `bound:"500" tiny:"2"`  // audit entries that a search reads at once
 	AuditScan int `bound:"5000" tiny:"4"` // entries that it looks at for one page
 
+	Things int `bound:"20" tiny:"3"` // things that a search by name answers with
+
+	EventScan int   `bound:"2000" tiny:"7"`     // events whose data are searched for one page
+	ScanData  int64 `bound:"32MiB" tiny:"1KiB"` // bytes of them
+
 	LaneEndpoints    int `bound:"100" tiny:"1"`    // endpoints looked at for one page of the stuck keys of all of them
 	SignedBody       int `bound:"16KiB" tiny:"64"` // bytes of a signed body that the check of its signature shows
 	PreviewEndpoints int `bound:"200" tiny:"200"`  // endpoints of a tenant whose filters a preview runs

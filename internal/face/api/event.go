@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"mime"
 	"net/http"
@@ -45,7 +46,9 @@ func eventRoutes() []route {
 		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
 			about: "If events are large a page ends before limit; next says whether there are more.",
-			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
+			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam,
+				param{name: "text", form: "text", doc: "exact text in the event's data, at most 256 bytes. There is no index for it, so a page looks at a limited " +
+					"number of events: it may be short or empty while next says that more can be searched"}),
 			gives: map[int]any{200: list[wire.Event]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
@@ -92,6 +95,9 @@ func listEvents(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
+	if text := c.query.text("text"); text != "" {
+		return a.eventsWith(c, q, text, limit)
+	}
 	atOnce := a.eventsRead()
 	out := list[wire.Event]{Data: []wire.Event{}}
 	for size := 0; len(out.Data) < limit && size < int(a.Bounds.PageData); {
@@ -111,6 +117,41 @@ func listEvents(a *api, c *call) (answer, error) {
 			q.Before = found[i].Seq
 		}
 		if out.Next == nil {
+			break
+		}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// eventsWith answers with the events whose data contain a text. A page looks at EventScan events,
+// or at fewer that have ScanData bytes together.
+func (a *api) eventsWith(c *call, q store.EventQuery, text string, limit int) (answer, error) {
+	if !c.mayReadPayloads() {
+		return answer{}, errHidden
+	}
+	out := list[wire.Event]{Data: []wire.Event{}}
+	q.Limit = a.eventsRead()
+	for looked, size := 0, int64(0); looked < a.Bounds.EventScan && size < a.Bounds.ScanData; looked += q.Limit {
+		found, err := a.History.EventList(c.Context(), c.scope, q)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Next = nil
+		for i := range found {
+			ev := &found[i]
+			q.Before, size = ev.Seq, size+int64(len(ev.Data))
+			if !bytes.Contains(ev.Data, []byte(text)) {
+				continue
+			}
+			if out.Data = append(out.Data, a.viewEvent(c, ev)); len(out.Data) == limit {
+				break
+			}
+		}
+		if len(out.Data) < limit && len(found) < q.Limit {
+			break
+		}
+		out.Next = c.cursor(strconv.FormatInt(q.Before, 10))
+		if len(out.Data) == limit {
 			break
 		}
 	}

@@ -157,3 +157,25 @@ func TestSearchOfTheAuditIsBounded(t *testing.T) {
 		t.Errorf("the first page reads more than its bound: %v", page)
 	}
 }
+
+// TestTextOfEventsIsFoundInPages: a search for text in data looks at EventScan events for a page,
+// and all pages together have each event with the text once; callers who may not see data get none.
+func TestTextOfEventsIsFoundInPages(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.EventScan, o.Bounds.EventsRead = 4, 2 })
+	for i := range 23 {
+		w.as(acmeAdmin, 202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a.b","id":"e%d","data":{"note":"%s"}}`, i, []string{"paid", "sent", "held"}[i%3]))
+	}
+	for _, limit := range []int{1, 2, 5, 50} {
+		if got := w.names(acmeAdmin, fmt.Sprint("/v1/events?text=paid&limit=", limit), "id"); len(got) != 8 || got[0] != "e21" || got[7] != "e0" {
+			t.Errorf("with limit %d: %v", limit, got)
+		}
+	}
+	page := w.as(acmeAdmin, 200, "GET", "/v1/events?text=paid", "")
+	if len(page["data"].([]any)) > 2 || page["next"] == nil {
+		t.Errorf("one page looks at more than 4 events: %v", page)
+	}
+	if got := w.names(admin, "/v1/events?text=paid&tenant=other", "id"); len(got) > 0 {
+		t.Errorf("of another tenant: %v", got)
+	}
+	w.as(w.pass([]grapnel.Scope{grapnel.ScopeRead}), 403, "GET", "/v1/events?text=paid", "")
+}

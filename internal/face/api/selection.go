@@ -55,7 +55,7 @@ func deadLetterFilter() []param {
 
 // filterParam is the search grammar of pages and of the command line.
 var filterParam = param{name: "filter", form: "filter", doc: "a search, such as status:dead endpoint:acme type:invoice.* code:5xx since:6h \"text\"; the names are " +
-	strings.Join(search.Names, ", ") + ". endpoint: takes an id, a name or a part of one; took:, replayed: and attempts: look at a limited number of " +
+	strings.Join(search.Names, ", ") + ". endpoint: and source: take an id, a name or a part of one; took:, replayed: and attempts: look at a limited number of " +
 	"deliveries for each page, which may be short while next says that more can be searched"}
 
 // replayedParam shows more dead letters than there are by themselves.
@@ -89,8 +89,15 @@ func (a *api) filter(c *call, s *selection, endpoint string) {
 	for _, fault := range read.Faults {
 		q.faults.Add("?filter", "%s", fault)
 	}
+	if f.Source != "" {
+		id, says := search.One("source", f.Source, a.sources(c))
+		if says != "" && (c.scope.HidesAlerts() || !strings.HasPrefix(f.Source, grapnel.SourcePrefix+"_")) {
+			q.faults.Add("?filter", "%s: %s", search.Token{Name: "source", Value: f.Source}, says)
+		}
+		s.Source = cmp.Or(id, f.Source)
+	}
 	if f.Endpoint != "" {
-		id, says := search.One(f.Endpoint, a.callable(c))
+		id, says := search.One("endpoint", f.Endpoint, a.callable(c))
 		if says != "" && !strings.HasPrefix(f.Endpoint, grapnel.EndpointPrefix+"_") { // a deleted one has deliveries
 			q.faults.Add("?filter", "%s: %s", search.Token{Name: "endpoint", Value: f.Endpoint}, says)
 		}
@@ -133,8 +140,8 @@ func (a *api) filter(c *call, s *selection, endpoint string) {
 // word applies what the bare word of a search stands for. A condition that is given already leaves
 // it as text.
 func (a *api) word(c *call, s *selection, word string) error {
-	as, err := a.meaning(c, word, s.Tenant)
-	switch {
+	is, err := a.meaning(c, word, s.Tenant)
+	switch as := is.As; {
 	case err != nil:
 		return err
 	case as == "key" && s.Key == "":
@@ -142,7 +149,11 @@ func (a *api) word(c *call, s *selection, word string) error {
 	case as == "type" && s.Type == "":
 		s.Type = word
 	case as == "endpoint" && s.Endpoint == "":
-		s.Endpoint = word
+		s.Endpoint = is.ID
+	case as == "source" && s.Source == "":
+		s.Source = is.ID
+	case as == "tenant" && s.Tenant == "":
+		s.Tenant = is.ID
 	case as == "event" || as == "delivery":
 		s.id = word
 		s.ofEvent = as == "event"
@@ -169,6 +180,12 @@ func (a *api) byID(c *call, s selection, before int64, limit int) (found []grapn
 	if err != nil {
 		return nil, 0, err
 	}
+	if s.Source != "" && len(all) > 0 {
+		ev, _, err := a.History.Event(c.Context(), c.scope, all[0].Tenant, all[0].EventID)
+		if err != nil || ev.Source != s.Source {
+			return nil, 0, err
+		}
+	}
 	of := s.Events()
 	for _, d := range slices.Backward(all) {
 		if before > 0 && d.Seq >= before || !s.Takes(&d) || !of.Takes(c.scope, d.Tenant, d.Type, d.Key, d.CreatedAt) {
@@ -186,14 +203,22 @@ func (a *api) byID(c *call, s selection, before int64, limit int) (found []grapn
 // callable are the endpoints and queues that a search can name.
 func (a *api) callable(c *call) (all []search.Named) {
 	for _, ep := range a.Engine.Endpoints(c.scope) {
-		all = append(all, search.Named{ID: ep.ID, Name: cmp.Or(ep.Description, withoutQuery(ep.URL))})
-	}
-	for _, q := range a.Engine.Queues(c.scope) {
-		name := q.Description
-		if q.Queue != nil {
-			name = q.Queue.Name
+		name := cmp.Or(ep.Description, withoutQuery(ep.URL))
+		if ep.Queue != nil {
+			name = ep.Queue.Name
 		}
-		all = append(all, search.Named{ID: q.ID, Name: name})
+		all = append(all, search.Named{ID: ep.ID, Name: name})
+	}
+	return all
+}
+
+// sources are those that a search can name. Customers see none.
+func (a *api) sources(c *call) (all []search.Named) {
+	if c.scope.HidesAlerts() {
+		return nil
+	}
+	for _, s := range a.Engine.Sources(c.scope) {
+		all = append(all, search.Named{ID: s.ID, Name: s.Name})
 	}
 	return all
 }

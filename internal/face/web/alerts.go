@@ -225,30 +225,17 @@ func alertPage(v *visit) (alertModel, error) {
 	if a.ResolvedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Resolved", At: v.atOr(a.ResolvedAt)})
 	}
-	var to []string
-	for _, msg := range a.Messages {
-		for _, d := range msg.Deliveries {
-			to = append(to, d.EndpointID)
-		}
-		if msg.Held != nil {
-			to = append(to, msg.Held.EndpointID)
-		}
-	}
-	names, err := v.namesOf(to)
-	if err != nil {
-		return m, err
-	}
 	for _, msg := range a.Messages {
 		if held := msg.Held; held != nil {
 			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition), Pill: pill{toneHold, "waits"},
-				Where: cmp.Or(names[held.EndpointID], held.EndpointID), Digest: v.at(held.Until), At: v.at(msg.At)})
+				Where: cmp.Or(held.EndpointName, held.EndpointID), Digest: v.at(held.Until), At: v.at(msg.At)})
 		} else if len(msg.Deliveries) == 0 {
 			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition),
 				Pill: pill{toneNone, "not sent or purged"}, At: v.at(msg.At)})
 		}
 		for _, d := range msg.Deliveries {
 			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition), Pill: deliveryPill(d.Status, 0),
-				Href: v.link("/deliveries/" + url.PathEscape(d.DeliveryID)), Where: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.at(msg.At)})
+				Href: v.link("/deliveries/" + url.PathEscape(d.DeliveryID)), Where: cmp.Or(d.EndpointName, d.EndpointID), At: v.at(msg.At)})
 		}
 	}
 	return m, nil

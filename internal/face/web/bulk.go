@@ -121,28 +121,46 @@ func (v *visit) tooLong(text string) error {
 }
 
 // parsed reads a search, in which an endpoint's name becomes its id.
-func (v *visit) parsed(text string) (search, error) {
-	if err := v.tooLong(text); err != nil {
-		return search{}, err
-	}
-	s := parseSearch(text, v.now)
-	if err := v.understood(&s); err != nil {
+func (v *visit) parsed(text string) (s search, err error) {
+	if err = v.tooLong(text); err != nil {
 		return s, err
 	}
-	typed := s.Filter.Endpoint
-	if typed == "" || jump(typed) != "" || isChannel(typed) {
-		return s, nil
-	}
-	all, err := v.namedEndpoints()
-	if err != nil {
+	s = parseSearch(text, v.now)
+	if err = v.understood(&s); err != nil {
 		return s, err
 	}
-	id, says := grammar.One(typed, all)
-	if says != "" {
-		s.Faults = append(s.Faults, token{"endpoint", typed}.String()+": "+says+".")
+	if typed := s.Filter.Endpoint; typed != "" && jump(typed) == "" && !isChannel(typed) {
+		if s.Filter.Endpoint, err = v.one(&s, "endpoint", typed); err != nil {
+			return s, err
+		}
 	}
-	s.Filter.Endpoint = id
+	if s.Source != "" && jump(s.Source) == "" {
+		if s.Source, err = v.one(&s, "source", s.Source); err != nil {
+			return s, err
+		}
+		s.Filter.Filter = grammar.With(s.Filter.Filter, "source", s.Source)
+	}
 	return s, nil
+}
+
+// one is the id of the endpoint or source with a typed name; if there is not exactly one, the
+// search gets a fault.
+func (v *visit) one(s *search, kind, typed string) (string, error) {
+	found, err := v.client.Meant(v.Context(), typed, s.Filter.Tenant)
+	if err != nil {
+		return "", err
+	}
+	var all []grammar.Named
+	for _, t := range found.Things {
+		if t.Kind == kind || kind == "endpoint" && t.Kind == "queue" {
+			all = append(all, grammar.Named{ID: t.ID, Name: t.Name})
+		}
+	}
+	id, says := grammar.One(kind, typed, all)
+	if says != "" {
+		s.Faults = append(s.Faults, token{kind, typed}.String()+": "+says+".")
+	}
+	return id, nil
 }
 
 const nothingSelected = "Nothing was selected."

@@ -15,12 +15,13 @@ import (
 type suggestion struct {
 	Word string `json:"word"`
 	Says string `json:"says,omitempty"`
+	To   string `json:"to,omitempty"` // of a name: the page of the thing
 }
 
 const mostSuggestions = 12
 
-// completions answers with words that complete one. It asks for the endpoints, which the server has
-// in memory, for the event types of the catalogue, and for the newest page of events: none of these
+// completions answers with words that complete one. It asks for names, which the server has in memory,
+// for the event types of the catalogue, and for the newest page of events: none of these
 // grows with the number of deliveries. So types and keys are registered or recent ones.
 func (w *web) completions(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
@@ -32,7 +33,11 @@ func (w *web) completions(rw http.ResponseWriter, r *http.Request) {
 	if len(word) > w.Bounds.Search {
 		word = ""
 	}
-	found, err := v.complete(word)
+	find := v.complete
+	if name := r.URL.Query().Get("name"); name != "" && len(name) <= w.Bounds.Search {
+		word, find = strings.TrimSpace(name), v.places
+	}
+	found, err := find(word)
 	if err != nil {
 		v.fail(err)
 		return
@@ -49,7 +54,7 @@ func (v *visit) complete(word string) (all []suggestion, err error) {
 	if !named {
 		for _, n := range grammar.Names {
 			if strings.HasPrefix(n, strings.ToLower(word)) {
-				all = append(all, suggestion{n + ":", "such as " + n + ":" + grammar.Examples[n]})
+				all = append(all, suggestion{Word: n + ":", Says: "such as " + n + ":" + grammar.Examples[n]})
 			}
 		}
 		return all, nil
@@ -59,7 +64,7 @@ func (v *visit) complete(word string) (all []suggestion, err error) {
 	}
 	value = strings.ToLower(strings.Trim(value, `"`))
 	add := func(value, says string) {
-		one := suggestion{token{name, value}.String(), says}
+		one := suggestion{Word: token{name, value}.String(), Says: says}
 		if len(all) < mostSuggestions && !slices.Contains(all, one) {
 			all = append(all, one)
 		}
@@ -71,16 +76,16 @@ func (v *visit) complete(word string) (all []suggestion, err error) {
 		}
 	}
 	switch name {
-	case "endpoint":
-		found, err := v.namedEndpoints()
-		for _, n := range found {
-			if strings.Contains(strings.ToLower(n.Name), value) || strings.HasPrefix(n.ID, value) {
-				add(n.ID, n.Name)
+	case "endpoint", "source", "tenant":
+		found, err := v.things(value)
+		for _, t := range found {
+			if t.Kind == name || name == "endpoint" && t.Kind == "queue" {
+				add(t.ID, strings.TrimPrefix(t.Name, t.ID)) // a tenant is its name
 			}
 		}
 		return all, err
 	case "type":
-		found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: 500})
+		found, err := v.client.EventTypes(v.Context(), client.ListFilter{Search: value, Limit: mostTypes})
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +108,61 @@ func (v *visit) complete(word string) (all []suggestion, err error) {
 				add(e.Key, "of "+e.Type)
 			}
 		})
+	}
+	return all, nil
+}
+
+// places are the pages that a part of a name leads to, by one request to the API.
+func (v *visit) places(word string) (all []suggestion, err error) {
+	is, err := v.client.Meant(v.Context(), word, "")
+	if err != nil {
+		return nil, err
+	}
+	if is.As == "key" || is.As == "type" {
+		all = append(all, suggestion{word, "deliveries of this " + is.As, v.link("/deliveries" + withQuery("q", token{is.As, word}.String()))})
+	}
+	for i := range is.Things {
+		t := &is.Things[i]
+		says := thingKinds[t.Kind]
+		if v.session.Tenant == "" && t.Kind != "tenant" {
+			says += " of " + t.Tenant
+		}
+		all = append(all, suggestion{t.Name, says, v.link(thingPath(t))})
+	}
+	return all, nil
+}
+
+// things are those that a part of a name finds. The API looks at all names in its memory and
+// answers with few of them.
+func (v *visit) things(part string) ([]client.Thing, error) {
+	if part == "" {
+		return v.someThings()
+	}
+	is, err := v.client.Meant(v.Context(), part, "")
+	if err != nil {
+		return nil, err
+	}
+	return is.Things, nil
+}
+
+// someThings are endpoints and sources to begin with, where nothing is typed yet.
+func (v *visit) someThings() (all []client.Thing, err error) {
+	eps, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: mostSuggestions})
+	if err != nil {
+		return nil, err
+	}
+	for i := range eps.Data {
+		all = append(all, client.Thing{Kind: "endpoint", ID: eps.Data[i].ID, Name: endpointName(&eps.Data[i])})
+	}
+	if v.session.portal {
+		return all, nil
+	}
+	sources, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: mostSuggestions})
+	if err != nil {
+		return nil, err
+	}
+	for i := range sources.Data {
+		all = append(all, client.Thing{Kind: "source", ID: sources.Data[i].ID, Name: sources.Data[i].Name})
 	}
 	return all, nil
 }

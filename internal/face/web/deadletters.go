@@ -16,6 +16,7 @@ import (
 
 // deadLettersModel lists deliveries that failed and need a decision, under a search.
 type deadLettersModel struct {
+	filters
 	pager
 	Search  search
 	Verdict verdict
@@ -112,21 +113,9 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 		return m, err
 	}
 	m.groups(v, counted.Data)
-	at := make([]string, 0, len(m.Groups)+len(found.Data))
-	for i := range m.Groups {
-		at = append(at, m.Groups[i].Endpoint)
-	}
-	for i := range found.Data {
-		at = append(at, found.Data[i].EndpointID)
-	}
-	names, err := v.namesOf(at)
-	if err != nil {
-		return m, err
-	}
-	for i := range m.Groups {
-		g := &m.Groups[i]
-		g.Endpoint = cmp.Or(names[g.Endpoint], g.Endpoint)
-	}
+	seen := seenIn(found.Data)
+	delete(seen, "status") // they all failed
+	m.filters = v.filters("/dead-letters", &s, seen)
 	switch {
 	case cursor != "":
 		m.Counted = "on this page"
@@ -135,7 +124,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	}
 	for i := range found.Data {
 		d := &found.Data[i]
-		row := deadRow{deliveryRow: v.deliveryRow(d, names), Reason: reasonSaid(d.ReasonCode), Note: d.Note}
+		row := deadRow{deliveryRow: v.deliveryRow(d), Reason: reasonSaid(d.ReasonCode), Note: d.Note}
 		row.Left, row.Soon = left(d.DaysLeft)
 		m.Rows = append(m.Rows, row)
 	}
@@ -178,7 +167,7 @@ func left(days *int) (text string, soon bool) {
 	return say.Many(*days, "day", "days"), *days <= soonDays
 }
 
-// groups counts by endpoint and reason. Each group has its endpoint's id for a name.
+// groups counts by endpoint and reason.
 func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 	type place struct {
 		endpoint string
@@ -191,7 +180,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		g := by[place{d.EndpointID, d.ReasonCode}]
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
-			g = &deadGroup{Endpoint: d.EndpointID, At: v.ownerLink(d.EndpointID),
+			g = &deadGroup{Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID),
 				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q))}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))

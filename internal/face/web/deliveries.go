@@ -18,6 +18,7 @@ import (
 // deliveriesModel is a list of deliveries under a search.
 type deliveriesModel struct {
 	pager
+	filters
 	Search  search
 	Verdict verdict
 	Views   []savedView
@@ -50,6 +51,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		return m, jumped(m.Search.Jump)
 	}
 	if len(s.Faults) > 0 {
+		m.filters = v.filters("/deliveries", &s, seenIn(nil))
 		m.unread(v)
 		return m, nil
 	}
@@ -59,15 +61,12 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	if err != nil {
 		return m, err
 	}
-	names, err := v.endpointNames(found.Data)
-	if err != nil {
-		return m, err
-	}
 	for i := range found.Data {
-		row := v.deliveryRow(&found.Data[i], names)
+		row := v.deliveryRow(&found.Data[i])
 		row.Why, _, _ = strings.Cut(row.Why, ";") // only a pointer shows it; the delivery's page says the rest
 		m.Rows = append(m.Rows, row)
 	}
+	m.filters = v.filters("/deliveries", &s, seenIn(found.Data))
 	m.pager = v.pager("/deliveries", f.Cursor, found.Next, "q", m.Search.Text)
 	finished := slices.ContainsFunc(m.Search.Filter.Status, grapnel.Status.Final)
 	if finished && v.mayDo("/replays/start") {
@@ -188,10 +187,10 @@ func pillOf(d *client.Delivery) pill {
 	return p
 }
 
-func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
+func (v *visit) deliveryRow(d *client.Delivery) deliveryRow {
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: pillOf(d), Type: d.Type,
-		Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
+		Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
@@ -202,15 +201,6 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 		r.Why = "replayed; " + string(d.ReplayResult)
 	}
 	return r
-}
-
-// endpointNames are the names of the endpoints of a list; one that is deleted has none.
-func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
-	ids := make([]string, len(of))
-	for i := range of {
-		ids[i] = of[i].EndpointID
-	}
-	return v.namesOf(ids)
 }
 
 // finding is a command with the page's search.

@@ -47,7 +47,7 @@ func (m *deliveryModel) behind(v *visit, d *client.Delivery) error {
 	for i := range slices.Backward(found.Data) {
 		other := &found.Data[i]
 		if other.Sequence > d.Sequence && d.Sequence > 0 && other.ID != d.ID {
-			m.Behind = append(m.Behind, v.deliveryRow(other, nil))
+			m.Behind = append(m.Behind, v.deliveryRow(other))
 		}
 	}
 	if len(m.Behind) > mostBehind {
@@ -91,13 +91,9 @@ func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event
 	if event == nil || len(event.Deliveries) < 2 {
 		return nil
 	}
-	names, err := v.endpointNames(event.Deliveries)
-	if err != nil {
-		return err
-	}
 	for i := range event.Deliveries {
 		if o := &event.Deliveries[i]; o.ID != d.ID && len(m.Others) < mostBehind {
-			m.Others = append(m.Others, v.deliveryRow(o, names))
+			m.Others = append(m.Others, v.deliveryRow(o))
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package web
 
-import "github.com/grapnelhq/grapnel/client"
+import (
+	"cmp"
+
+	"github.com/grapnelhq/grapnel/client"
+)
 
 func delivery(v *visit) (deliveryModel, error) {
 	d, err := v.client.Delivery(v.Context(), v.PathValue("id"))
@@ -17,12 +21,8 @@ func delivery(v *visit) (deliveryModel, error) {
 			return deliveryModel{}, err
 		}
 	}
-	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: pillOf(d), At: v.ownerLink(d.EndpointID), Key: d.Key}
-	if ep != nil {
-		m.Endpoint = endpointName(ep)
-	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {
-		return m, err
-	}
+	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: pillOf(d), At: v.ownerLink(d.EndpointID), Key: d.Key,
+		Endpoint: cmp.Or(d.EndpointName, d.EndpointID)}
 	v.title = m.Type + " to " + m.Endpoint
 	if d.Key != "" && !d.Status.Final() {
 		if err := m.behind(v, d); err != nil {

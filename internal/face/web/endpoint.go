@@ -99,12 +99,12 @@ func endpoint(v *visit) (endpointModel, error) {
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)
 	for i := range recent.Data {
-		m.Recent = append(m.Recent, v.deliveryRow(&recent.Data[i], nil))
+		m.Recent = append(m.Recent, v.deliveryRow(&recent.Data[i]))
 	}
 	for i := range lanes.Data {
 		l := &lanes.Data[i]
 		row := laneRow{
-			Key: l.Key, Href: v.keyHref(e.ID, l.Key), Head: v.deliveryRow(&l.Head, nil),
+			Key: l.Key, Href: v.keyHref(e.ID, l.Key), Head: v.deliveryRow(&l.Head),
 			Waiting: say.Capped(l.Waiting, l.WaitingMore), Since: v.atOr(l.Since),
 		}
 		m.Lanes = append(m.Lanes, row)

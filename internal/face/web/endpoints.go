@@ -56,10 +56,16 @@ func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []en
 
 func endpoints(v *visit) (endpointsModel, error) {
 	m := endpointsModel{Verdict: verdict{Acts: v.offers("Add an endpoint", "/endpoints/new")}}
-	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 2, Cursor: cursor})
+	cursor, word := v.URL.Query().Get("cursor"), v.word()
+	if to := jump(word); to != "" {
+		return m, jumped(to)
+	}
+	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Search: word, Limit: v.web.Bounds.Page * 2, Cursor: cursor})
 	if err != nil {
 		return m, err
+	}
+	if len(found.Data) == 0 && v.unfound(&m.Verdict, "endpoint") {
+		return m, nil
 	}
 	if len(found.Data) == 0 && cursor == "" {
 		m.Verdict.say("There is no endpoint yet.", "", "An endpoint is an address that gets your events as signed requests.")
@@ -69,6 +75,9 @@ func endpoints(v *visit) (endpointsModel, error) {
 	o, err := v.client.Overview(v.Context(), "")
 	if err != nil {
 		return m, err
+	}
+	if word != "" {
+		o.Attention = nil
 	}
 	bad := attention(o, found.Data, cursor == "")
 	if m.Bad, err = v.troubledRows(bad, len(bad)); err != nil {
@@ -85,7 +94,12 @@ func endpoints(v *visit) (endpointsModel, error) {
 		m.Verdict.Pieces[0].Text = say.Many(others, "endpoint needs", "endpoints need") + " attention; " +
 			say.Many(healthy, "other is", "others are") + " healthy."
 	}
-	m.pager = v.pager("/endpoints", cursor, found.Next)
+	m.pager = v.pager("/endpoints", cursor, found.Next, "q", word)
+	if word != "" {
+		m.Verdict.say(say.Many(len(found.Data), "endpoint"+m.here()+" has", "endpoints"+m.here()+" have")+" “"+word+"” in the name or URL.", "", "")
+		m.Shown = say.Count(len(m.Well))
+		return m, nil
+	}
 	if m.Shown = say.Count(len(m.Well)); len(m.Well) < healthy {
 		m.Shown += " of " + say.Count(healthy)
 	}

@@ -45,22 +45,10 @@ func eventPage(v *visit) (eventModel, error) {
 	}
 	m := eventModel{ID: e.ID, Type: e.Type, Key: e.Key}
 	v.title = m.Type
-	names, wanted := map[string]string{}, map[string]bool{}
-	for i := range all.Data {
-		names[all.Data[i].ID] = endpointName(&all.Data[i])
-	}
-	if slices.ContainsFunc(e.Deliveries, func(d client.Delivery) bool { return isQueue(d.EndpointID) }) {
-		if err := v.queueNames(names); err != nil {
-			return m, err
-		}
-	}
+	wanted, sources := map[string]bool{}, map[string]string{}
 	for i := range e.Deliveries {
-		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i], names))
+		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i]))
 		wanted[e.Deliveries[i].EndpointID] = true
-	}
-	sources, err := v.sourceNames(e.Source)
-	if err != nil {
-		return m, err
 	}
 	queues, err := v.queuesAsEndpoints(e.Tenant)
 	if err != nil {
@@ -69,6 +57,11 @@ func eventPage(v *visit) (eventModel, error) {
 	for _, ep := range append(all.Data, queues...) {
 		if wanted[ep.ID] {
 			continue
+		}
+		if ep.Source != "" && ep.Source != e.Source && sources[ep.Source] == "" {
+			if sources[ep.Source], err = v.nameOf(ep.Source); err != nil {
+				return m, err
+			}
 		}
 		if len(m.Not) == mostOthers {
 			m.NotMore = "the first " + say.Count(mostOthers)
@@ -83,11 +76,11 @@ func eventPage(v *visit) (eventModel, error) {
 	if again != "" {
 		m.Again = append(m.Again, again)
 	}
-	m.Again = append(m.Again, acceptedTwice(e, names)...)
+	m.Again = append(m.Again, acceptedTwice(e)...)
 	m.answer(v, e, len(all.Data)+len(queues))
 	m.fold()
 	m.payload(v, e)
-	m.facts(v, e, sources)
+	m.facts(v, e)
 	return m, nil
 }
 
@@ -226,7 +219,7 @@ func (v *visit) publishCurl(e *client.Event) string {
 	return `curl -H "Authorization: Bearer $GRAPNEL_KEY" -H 'Content-Type: application/json' -d ` + shellQuote(body) + " " + shellQuote(v.place.URL("/v1/events"))
 }
 
-func (m *eventModel) facts(v *visit, e *client.Event, sources map[string]string) {
+func (m *eventModel) facts(v *visit, e *client.Event) {
 	m.Facts = []fact{{Name: "Accepted", At: v.at(e.AcceptedAt)}, {Name: "Happened", At: v.at(e.OccurredAt)}}
 	if e.ErasedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Erased", At: v.at(*e.ErasedAt)})
@@ -235,7 +228,7 @@ func (m *eventModel) facts(v *visit, e *client.Event, sources map[string]string)
 		m.Facts = append(m.Facts, fact{Name: "Key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
 	}
 	m.Facts = append(m.Facts, fact{Name: "Type", Value: e.Type, Href: v.link("/events" + withQuery("q", token{"type", e.Type}.String()))},
-		fact{Name: "Source", Value: cmp.Or(sources[e.Source], e.Source, "published by the API"), Href: v.sourceLink(e.Source)}, fact{Name: "Content type", Value: e.ContentType},
+		fact{Name: "Source", Value: cmp.Or(e.SourceName, e.Source, "published by the API"), Href: v.sourceLink(e.Source)}, fact{Name: "Content type", Value: e.ContentType},
 		fact{Name: "Tenant", Value: e.Tenant})
 }
 

@@ -11,11 +11,13 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
+	grammar "github.com/grapnelhq/grapnel/internal/base/search"
 )
 
 // eventsModel is a list of events under a search.
 type eventsModel struct {
 	pager
+	filters
 	Search  search
 	Verdict verdict
 	Rows    []eventRow
@@ -41,19 +43,17 @@ const startOfData = 90 // bytes of an event's data in a list
 // eventSearch is the filter of the events page: a search with the conditions that events have, and
 // the source.
 func eventSearch(v *visit) (search, client.EventFilter, error) {
-	s := parseSearch(v.URL.Query().Get("q"), v.now)
-	if err := v.understood(&s); err != nil {
+	s, err := v.search()
+	if err != nil {
 		return s, client.EventFilter{}, err
 	}
 	f := s.Filter
-	if s.Means == "text" {
-		s.Faults, f.Text = append(s.Faults, "No event has the id, key or type "+s.Bare+". Text in data is searched on the page Deliveries."), ""
+	f.Filter = grammar.With(f.Filter, "source", "")
+	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Filter != "" {
+		s.Faults = append(s.Faults, "Events are found by type, key, source, tenant, time and text. The other conditions are of deliveries.")
 	}
-	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Text != "" || f.Filter != "" {
-		s.Faults = append(s.Faults, "Events are found by type, key, tenant and time. The other conditions are of deliveries.")
-	}
-	return s, client.EventFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To, Source: v.URL.Query().Get("source"),
-		Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}, nil
+	return s, client.EventFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To, Text: f.Text,
+		Source: cmp.Or(s.Source, v.URL.Query().Get("source")), Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}, nil
 }
 
 func events(v *visit) (eventsModel, error) {
@@ -76,25 +76,21 @@ func events(v *visit) (eventsModel, error) {
 	if len(s.Faults) > 0 {
 		m.Verdict.say("No events are selected.", "", "")
 		m.Hint, m.Clear = "Correct the search in the box above.", v.link("/events")
+		m.filters = v.filters("/events", &s, nil)
 		return m, nil
 	}
 	found, err := v.client.Events(v.Context(), f)
 	if err != nil {
 		return m, err
 	}
-	var ids []string
-	for i := range found.Data {
-		ids = append(ids, found.Data[i].Source)
-	}
-	sources, err := v.sourceNames(ids...)
-	if err != nil {
-		return m, err
-	}
+	seen := map[string][]grammar.Named{"source": nil, "type": nil, "since": nil}
 	for i := range found.Data {
 		e := &found.Data[i]
-		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key,
-			Source: cmp.Or(sources[e.Source], e.Source), Start: startOf(e), Age: v.at(e.AcceptedAt)})
+		seen["type"], seen["source"] = named(seen["type"], e.Type, ""), named(seen["source"], e.Source, e.SourceName)
+		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key, Source: cmp.Or(e.SourceName, e.Source),
+			Start: startOf(e), Age: v.at(e.AcceptedAt)})
 	}
+	m.filters = v.filters("/events", &s, seen)
 	m.pager = v.pager("/events", f.Cursor, found.Next, "q", s.Text, "source", f.Source)
 	m.answer(v, f)
 	return m, nil
@@ -114,8 +110,11 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 		}
 		return
 	}
-	m.Verdict.say("No events match.", "", "")
+	m.Verdict.say(m.Search.about("No events."), "", "")
 	m.Hint, m.Clear = "Retention may have deleted older ones.", v.link("/events")
+	if m.Older != "" {
+		m.Hint = "A search for text looks at one part of the events at a time; older ones may match."
+	}
 	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
 		m.Verdict.say("No event was published yet.", "", "")
 		m.Clear = ""
@@ -156,7 +155,7 @@ func eventsTwin(v *visit) (string, url.Values) {
 	if v.URL.Query().Get("twice") == "1" && !v.session.portal {
 		return "/v1/duplicates", given("tenant", f.Tenant)
 	}
-	q := given("limit", fmt.Sprint(f.Limit), "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "cursor", f.Cursor)
+	q := given("limit", fmt.Sprint(f.Limit), "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "text", f.Text, "cursor", f.Cursor)
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
 			q.Set(name, at.UTC().Format(time.RFC3339Nano))
@@ -168,14 +167,21 @@ func eventsTwin(v *visit) (string, url.Values) {
 func eventsCommand(v *visit) string {
 	s := parseSearch(v.URL.Query().Get("q"), v.now)
 	f := s.Filter
-	if is := v.meant; is != nil && is.Word == s.Bare && is.As == "key" {
-		f.Key = s.Bare
-	} else if is != nil && is.Word == s.Bare && is.As == "type" {
-		f.Type = s.Bare
+	if is := v.meant; is != nil && is.Word == s.Bare {
+		switch is.As {
+		case "key":
+			f.Key = s.Bare
+		case "type":
+			f.Type = s.Bare
+		case "tenant":
+			f.Tenant = s.Bare
+		case "source":
+			s.Source = is.ID
+		}
 	}
 	same := client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To}
 	words := append([]string{"grapnel events list"}, filterFlags(same)...)
-	if source := v.URL.Query().Get("source"); source != "" {
+	if source := cmp.Or(s.Source, v.URL.Query().Get("source")); source != "" {
 		words = append(words, "--source "+shellQuote(source))
 	}
 	return strings.Join(words, " ")
@@ -237,8 +243,9 @@ func (v *visit) cameAgain(e *client.Event) (string, error) {
 
 // acceptedTwice names endpoints that answered 2xx more than once for an event: after a replay, or
 // because an answer was lost. Their receivers have to recognise the event's id.
-func acceptedTwice(e *client.Event, names map[string]string) (all []string) {
+func acceptedTwice(e *client.Event) (all []string) {
 	type seen struct {
+		name        string
 		times       int
 		first, last time.Time
 	}
@@ -250,7 +257,7 @@ func acceptedTwice(e *client.Event, names map[string]string) (all []string) {
 		}
 		at := by[d.EndpointID]
 		if at == nil {
-			at = &seen{first: *d.FinishedAt, last: *d.FinishedAt}
+			at = &seen{name: cmp.Or(d.EndpointName, d.EndpointID), first: *d.FinishedAt, last: *d.FinishedAt}
 			by[d.EndpointID], order = at, append(order, d.EndpointID)
 		}
 		at.times++
@@ -263,7 +270,7 @@ func acceptedTwice(e *client.Event, names map[string]string) (all []string) {
 	}
 	for _, id := range order {
 		if at := by[id]; at.times > 1 {
-			all = append(all, cmp.Or(names[id], id)+" answered 2xx "+say.Count(at.times)+" times, within "+say.Spoken(at.last.Sub(at.first))+
+			all = append(all, at.name+" answered 2xx "+say.Count(at.times)+" times, within "+say.Spoken(at.last.Sub(at.first))+
 				". Did its receiver do the work once? It has to remember the id.")
 		}
 	}

@@ -130,7 +130,7 @@ func (m *playgroundModel) answers(v *visit) error {
 		if err != nil {
 			return err
 		}
-		m.Sent = append(m.Sent, v.deliveryRow(d, map[string]string{}))
+		m.Sent = append(m.Sent, v.deliveryRow(d))
 		if d.AttemptsMade == 0 {
 			continue
 		}

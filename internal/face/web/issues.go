@@ -53,16 +53,8 @@ func issues(v *visit) (issuesModel, error) {
 	if err != nil {
 		return m, err
 	}
-	var ids []string
 	for i := range found.Data {
-		ids = append(ids, found.Data[i].EndpointID)
-	}
-	names, err := v.namesOf(ids)
-	if err != nil {
-		return m, err
-	}
-	for i := range found.Data {
-		m.Rows = append(m.Rows, v.issueRow(&found.Data[i], names))
+		m.Rows = append(m.Rows, v.issueRow(&found.Data[i]))
 	}
 	m.pager = v.pager("/issues", cursor, found.Next, "state", state, "endpoint", endpoint)
 	m.answer(found, state)
@@ -95,8 +87,8 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 	}
 }
 
-func (v *visit) issueRow(i *client.Issue, names map[string]string) issueRow {
-	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(names[i.EndpointID], i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
+func (v *visit) issueRow(i *client.Issue) issueRow {
+	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(i.EndpointName, i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
 		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
 		row.Result += ", came back " + say.Many(i.Regressions, "time", "times")
@@ -156,11 +148,7 @@ func issuePage(v *visit) (issueModel, error) {
 	if err != nil {
 		return issueModel{}, err
 	}
-	name, err := v.nameOf(i.EndpointID)
-	if err != nil {
-		return issueModel{}, err
-	}
-	m := issueModel{Pill: issuePill(i), Name: name,
+	m := issueModel{Pill: issuePill(i), Name: cmp.Or(i.EndpointName, i.EndpointID),
 		At:    v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	v.title = "Issue of " + m.Name
@@ -179,7 +167,7 @@ func issuePage(v *visit) (issueModel, error) {
 		if err != nil {
 			continue // retention has deleted it
 		}
-		m.Deliveries = append(m.Deliveries, v.deliveryRow(d, nil))
+		m.Deliveries = append(m.Deliveries, v.deliveryRow(d))
 	}
 	m.facts(v, i)
 	return m, m.acts(v, i)

@@ -68,7 +68,7 @@ func stuckKey(v *visit) (laneModel, error) {
 	}
 	m.More = waiting.Next != ""
 	for i := range all {
-		m.Behind = append(m.Behind, v.deliveryRow(&all[i], nil))
+		m.Behind = append(m.Behind, v.deliveryRow(&all[i]))
 	}
 	m.say(v, head, then)
 	return m, nil
@@ -113,7 +113,7 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 		m.Verdict.say(number+" for this key.", "", "Its first delivery has not failed, so the key is not stuck.")
 		return
 	}
-	row := v.deliveryRow(head, nil)
+	row := v.deliveryRow(head)
 	m.Head, m.Verdict.Next = &row, whyStuck(head)
 	switch {
 	case isBlocked(head):

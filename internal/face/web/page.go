@@ -39,8 +39,21 @@ func (p page) as(twin func(*visit) (string, url.Values), command func(*visit) st
 
 func (p page) needs(scope grapnel.Scope) page { p.scope = scope; return p }
 
-func (p page) unmoved() page                { p.still = true; return p }
-func (p page) searched() page               { p.finds = true; return p }
+func (p page) unmoved() page  { p.still = true; return p }
+func (p page) searched() page { p.finds = true; return p }
+
+// byName is a list whose box finds things by a part of their names: the search= of its twin.
+func (p page) byName() page {
+	twin := p.twin
+	p.finds, p.plain, p.twin = true, true, func(v *visit) (string, url.Values) {
+		path, q := twin(v)
+		if word := v.word(); word != "" {
+			q.Set("search", word)
+		}
+		return path, q
+	}
+	return p
+}
 func (p page) drawnBy(template string) page { p.template = template; return p }
 
 // navigation lists the entries and their tabs. An entry with tabs leads to the first one that the

@@ -31,10 +31,14 @@ type recorded struct {
 	over   atomic.Bool                       // the session was signed out
 	edit   func(name string, answer any) any // nil: as recorded
 	status map[string]int                    // refuse these, by name
+	asked  func(*http.Request)               // nil: not told
 }
 
 func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.calls.Add(1)
+	if api.asked != nil {
+		api.asked(r)
+	}
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	p, ok := api.passes.Open(token, *api.now.Load())
 	if token != goodKey && !(ok && p.OfKey() && p.Maker.Key == pass.Mark(sha256.Sum256([]byte(goodKey)))) || api.over.Load() {

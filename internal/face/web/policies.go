@@ -32,9 +32,13 @@ type policyRow struct {
 
 func policies(v *visit) (policiesModel, error) {
 	m := policiesModel{Verdict: verdict{Acts: v.offers("Add a policy", "/policies/new")}}
-	found, err := v.client.Policies(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
+	f := v.listed()
+	found, err := v.client.Policies(v.Context(), f)
 	if err != nil {
 		return m, err
+	}
+	if len(found.Data) == 0 && v.unfound(&m.Verdict, "policy") {
+		return m, nil
 	}
 	for i := range found.Data {
 		p := &found.Data[i]
@@ -49,7 +53,7 @@ func policies(v *visit) (policiesModel, error) {
 			m.Own = append(m.Own, r)
 		}
 	}
-	m.pager = v.pager("/policies", v.URL.Query().Get("cursor"), found.Next)
+	m.pager = v.pager("/policies", f.Cursor, found.Next, "q", f.Search)
 	here := m.here()
 	m.Verdict.say("A policy says when a failed delivery is attempted again.", "",
 		say.Many(len(m.Own), "policy"+here+" is your own", "policies"+here+" are your own")+" beside "+say.Many(len(m.Preset), "preset", "presets")+".")

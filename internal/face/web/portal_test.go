@@ -131,15 +131,16 @@ func TestPortalsOfferNoPageThatTheyLack(t *testing.T) {
 func TestPortalsNameQueues(t *testing.T) {
 	s := portalSite(t, pass.Look{}, grapnel.ScopeRead)
 	s.api.edit = func(name string, answer any) any {
+		named := func(d any) {
+			d.(map[string]any)["endpoint_id"], d.(map[string]any)["endpoint_name"] = "que_1", "queue-by-name"
+		}
 		switch all, _ := answer.(map[string]any)["data"].([]any); name {
-		case "queues":
-			all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = "que_1", "queue-by-name"
 		case "deliveries":
 			for _, d := range all {
-				d.(map[string]any)["endpoint_id"] = "que_1"
+				named(d)
 			}
 		case "delivery":
-			answer.(map[string]any)["endpoint_id"] = "que_1"
+			named(answer)
 		}
 		return answer
 	}
@@ -161,13 +162,8 @@ func TestDeliveriesNameTheirOwner(t *testing.T) {
 		s := newSite(t, nil)
 		s.signIn()
 		s.api.edit = func(name string, answer any) any {
-			switch all, _ := answer.(map[string]any)["data"].([]any); name {
-			case "queues":
-				all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = id, "by-name"
-			case "channels":
-				all[0].(map[string]any)["id"], all[0].(map[string]any)["description"] = id, "by-name"
-			case "delivery":
-				answer.(map[string]any)["endpoint_id"] = id
+			if d, _ := answer.(map[string]any); name == "delivery" {
+				d["endpoint_id"], d["endpoint_name"] = id, "by-name"
 			}
 			return answer
 		}
@@ -209,8 +205,8 @@ func TestSearchesNameQueues(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
 	s.api.edit = func(name string, answer any) any {
-		if all, _ := answer.(map[string]any)["data"].([]any); name == "queues" {
-			all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = "que_1", "by-name"
+		if name == "meaning" {
+			answer.(map[string]any)["things"] = []any{map[string]any{"kind": "queue", "id": "que_1", "name": "by-name", "tenant": "default"}}
 		}
 		return answer
 	}

@@ -32,12 +32,15 @@ type queueRow struct {
 
 func queues(v *visit) (queuesModel, error) {
 	m := queuesModel{Verdict: verdict{Acts: v.offers("Add a queue", "/queues/new")}}
-	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
+	f := v.listed()
+	found, err := v.client.Queues(v.Context(), f)
 	if err != nil {
 		return m, err
 	}
-	if len(found.Data) == 0 && cursor == "" {
+	if len(found.Data) == 0 && v.unfound(&m.Verdict, "queue") {
+		return m, nil
+	}
+	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.Command = createQueueCommand
 		m.Verdict.say("There is no queue yet.", "", "A queue holds events for programs that fetch them, so that they need no address of their own.")
 		return m, nil
@@ -65,7 +68,7 @@ func queues(v *visit) (queuesModel, error) {
 		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", say.Many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
-	if m.pager = v.pager("/queues", cursor, found.Next); m.here() != "" {
+	if m.pager = v.pager("/queues", f.Cursor, found.Next, "q", f.Search); m.here() != "" {
 		m.Verdict.Next += " These are not all queues."
 	}
 	return m, nil

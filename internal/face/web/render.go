@@ -57,7 +57,7 @@ func (v *visit) sheet(model any, notice string) sheet {
 	s := v.bare(cmp.Or(v.title, v.page.title))
 	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
 	s.Finds = v.link("/deliveries")
-	if v.page.finds {
+	if s.Plain = v.page.plain; v.page.finds {
 		s.Finds, s.Asks = v.link(v.page.path), cmp.Or(asks[v.page.path], s.Asks)
 	}
 	s.Nav = v.entries(v.page.nav)

@@ -48,11 +48,7 @@ func replayPage(v *visit) (replayModel, error) {
 	if err != nil {
 		return replayModel{}, err
 	}
-	name, err := v.nameOf(r.EndpointID)
-	if err != nil {
-		return replayModel{}, err
-	}
-	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: name,
+	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(r.EndpointName, r.EndpointID),
 		At:  v.ownerLink(r.EndpointID),
 		Bar: progress(r)}
 	v.title = "Replay to " + m.Endpoint

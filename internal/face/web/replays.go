@@ -72,16 +72,8 @@ func replays(v *visit) (replaysModel, error) {
 	if err != nil {
 		return m, err
 	}
-	at := make([]string, len(found.Data))
 	for i := range found.Data {
-		at[i] = found.Data[i].EndpointID
-	}
-	names, err := v.namesOf(at)
-	if err != nil {
-		return m, err
-	}
-	for i := range found.Data {
-		m.Rows = append(m.Rows, v.replayRow(&found.Data[i], names))
+		m.Rows = append(m.Rows, v.replayRow(&found.Data[i]))
 	}
 	m.pager = v.pager("/replays", f.Cursor, found.Next, "endpoint", f.Endpoint, "active", query.Get("active"))
 	m.answer(v, found.Data)
@@ -104,9 +96,9 @@ func (v *visit) together(ids []string) ([]client.Replay, error) {
 	return all, nil
 }
 
-func (v *visit) replayRow(r *client.Replay, names map[string]string) replayRow {
+func (v *visit) replayRow(r *client.Replay) replayRow {
 	row := replayRow{
-		ID: r.ID, Href: v.link("/replays/" + url.PathEscape(r.ID)), Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
+		ID: r.ID, Href: v.link("/replays/" + url.PathEscape(r.ID)), Pill: replayPill(r), Endpoint: cmp.Or(r.EndpointName, r.EndpointID),
 		At: v.ownerLink(r.EndpointID), What: selected(&r.Selection), Progress: say.Count(r.Done) + " of " + say.Count(r.Total),
 		Started: v.at(r.StartedAt), Bar: progress(r),
 	}

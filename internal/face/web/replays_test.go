@@ -243,11 +243,13 @@ func TestEventsNameQueuesAndSources(t *testing.T) {
 	const source = "src_01m83zt91aemhtzad2cp8havks"
 	s := newSite(t, nil)
 	s.api.edit = func(name string, answer any) any {
+		e, _ := answer.(map[string]any)
 		switch name {
-		case "event":
-			answer.(map[string]any)["source"] = source
 		case "events":
-			answer.(map[string]any)["data"].([]any)[0].(map[string]any)["source"] = source
+			e = e["data"].([]any)[0].(map[string]any)
+			fallthrough
+		case "event":
+			e["source"], e["source_name"] = source, "shop"
 		}
 		return answer
 	}

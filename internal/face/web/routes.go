@@ -61,7 +61,7 @@ func pages() []page {
 		row("Deliveries", "/deliveries", "Deliveries", "deliveries.html", deliveries, "").as(filtered("/v1/deliveries"), finding("grapnel deliveries list")),
 		row("Deliveries", "/deliveries/{id}", "Delivery", "delivery.html", delivery, "grapnel deliveries get"),
 		row("Deliveries", "/deliveries/{id}/compare", "Compare", "compare.html", compare, "grapnel deliveries get").unmoved(),
-		row("Endpoints", "/endpoints", "Endpoints", "endpoints.html", endpoints, "grapnel endpoints list").as(endpointsTwin, nil),
+		row("Endpoints", "/endpoints", "Endpoints", "endpoints.html", endpoints, "grapnel endpoints list").as(endpointsTwin, nil).byName(),
 		row("Endpoints", "/endpoints/{id}", "Endpoint", "endpoint.html", endpoint, "grapnel endpoints get"),
 		row("Endpoints", "/endpoints/{id}/why", "Why", "why.html", whyPage, "grapnel why").as(one("/v1/endpoints/{id}/causes"), nil).unmoved(),
 		row("Dead letters", "/dead-letters", "Dead letters", "dead-letters.html", deadLetters, "").as(filtered("/v1/dead-letters"), finding("grapnel dlq list")).searched(),
@@ -77,19 +77,19 @@ func pages() []page {
 		row("Statistics", "/stats", "Statistics", "stats.html", statistics, "").as(statsTwin, statsCommand),
 		row("Events", "/events", "Events", "events.html", events, "").as(eventsTwin, eventsCommand).searched(),
 		row("Events", "/events/{id}", "Event", "event.html", eventPage, "grapnel events get").as(eventTwin, nil),
-		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list"),
+		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list").byName(),
 		row("Sources", "/sources/{id}", "Source", "source.html", source, "grapnel sources get"),
 		row("Requests", "/inbox", "Requests", "inbox.html", inbox, "").
 			as(cursored("/v1/inbox", "source", "outcome"), flagged("grapnel inbox list", "source", "outcome")),
 		row("Requests", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
-		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list"),
+		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list").byName(),
 		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
 		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list"),
-		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list"),
+		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list").byName(),
 		row("Policies", "/policies/{id}", "Policy", "policy.html", policyPage, "grapnel policies get").unmoved(),
-		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin),
+		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin).byName(),
 		row("Audit", "/audit", "Audit", "audit.html", audit, "").
-			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")),
+			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")).byName(),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
 }

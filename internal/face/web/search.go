@@ -1,7 +1,7 @@
 package web
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +16,12 @@ import (
 type search struct {
 	Text   string // as it was typed
 	Filter client.DeliveryFilter
-	Jump   string // a path to go to: the search is an id
-	Bare   string // a word that may be an id, a key, a type or text
-	Means  string // what it is, before the word: key, type, text
+	Jump   string         // a path to go to: the search is an id
+	Source string         // an id or a name, which Filter.Filter has as well
+	Bare   string         // a word that may be an id, a key, a type, a name or text
+	Means  string         // what it is, before the word: key, type, source, text
+	Called string         // the name of the endpoint or source that it means
+	Also   []client.Thing // whose names contain the word, if it means something else
 	Faults []string
 }
 
@@ -36,13 +39,14 @@ func parseSearch(text string, now time.Time) search {
 	}
 	var rest []string // conditions that only filter= has
 	for _, t := range grammar.Tokens(read.Text) {
-		if t.Name == "took" || t.Name == "replayed" || t.Name == "attempts" || t.Name == "code" && s.Filter.StatusCode == 4 {
+		if t.Name == "source" || t.Name == "took" || t.Name == "replayed" || t.Name == "attempts" || t.Name == "code" && s.Filter.StatusCode == 4 {
 			rest = append(rest, t.String())
 		}
 	}
 	if s.Filter.StatusCode == 4 {
 		s.Filter.StatusCode = 0
 	}
+	s.Source = read.Filter.Source
 	s.Filter.Filter = strings.Join(rest, " ")
 	if s.Bare = read.Bare; s.Bare == s.Text {
 		s.Jump = jump(s.Bare)
@@ -72,7 +76,12 @@ func (v *visit) understood(s *search) error {
 	case as == "type" && f.Type == "":
 		s.Means, f.Type, f.Text = "type", s.Bare, ""
 	case as == "endpoint" && f.Endpoint == "":
-		s.Means, f.Endpoint, f.Text = "endpoint", s.Bare, ""
+		s.Means, f.Endpoint, f.Text = "endpoint", v.meant.ID, ""
+	case as == "source" && s.Source == "":
+		s.Means, s.Source, f.Text = "source", v.meant.ID, ""
+		f.Filter = grammar.With(f.Filter, "source", s.Source)
+	case as == "tenant" && f.Tenant == "":
+		s.Means, f.Tenant, f.Text = "customer", v.meant.ID, ""
 	case as == "event" && s.Bare == s.Text:
 		s.Jump = "/events/" + s.Bare + v.ofTenant(f.Tenant)
 	case as == "event" || as == "delivery":
@@ -80,6 +89,12 @@ func (v *visit) understood(s *search) error {
 		f.Filter = strings.TrimSpace(f.Filter + " " + s.Bare) // which only filter= has
 	default:
 		s.Means = "text"
+	}
+	if v.meant.Name != "" {
+		s.Called = v.meant.Name
+	}
+	if s.Also = v.meant.Things; v.meant.ID != "" {
+		s.Also = nil
 	}
 	return nil
 }
@@ -89,24 +104,7 @@ func (s *search) about(text string) string {
 	if s.Means == "" {
 		return text
 	}
-	return strings.ToUpper(s.Means[:1]) + s.Means[1:] + " " + s.Bare + ": " + strings.ToLower(text[:1]) + text[1:]
-}
-
-// namedEndpoints are the endpoints and queues that a search can name, with their names.
-func (v *visit) namedEndpoints() (all []grammar.Named, err error) {
-	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
-	if err != nil {
-		return nil, err
-	}
-	for i := range found.Data {
-		all = append(all, grammar.Named{ID: found.Data[i].ID, Name: endpointName(&found.Data[i])})
-	}
-	queues := map[string]string{}
-	err = v.queueNames(queues)
-	for _, id := range slices.Sorted(maps.Keys(queues)) {
-		all = append(all, grammar.Named{ID: id, Name: queues[id]})
-	}
-	return all, err
+	return strings.ToUpper(s.Means[:1]) + s.Means[1:] + " " + cmp.Or(s.Called, s.Bare) + ": " + strings.ToLower(text[:1]) + text[1:]
 }
 
 // jump is the page of a thing by its id; empty: it is not an id that has a page.

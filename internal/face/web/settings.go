@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -29,9 +30,13 @@ type keyRow struct {
 
 func keys(v *visit) (keysModel, error) {
 	m := keysModel{Verdict: verdict{Command: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}}
-	found, err := v.client.Keys(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
+	f := v.listed()
+	found, err := v.client.Keys(v.Context(), f)
 	if err != nil {
 		return m, err
+	}
+	if len(found.Data) == 0 && v.unfound(&m.Verdict, "API key") {
+		return m, nil
 	}
 	admins := 0
 	for i := range found.Data {
@@ -56,7 +61,7 @@ func keys(v *visit) (keysModel, error) {
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	m.pager = v.pager("/keys", v.URL.Query().Get("cursor"), found.Next)
+	m.pager = v.pager("/keys", f.Cursor, found.Next, "q", f.Search)
 	here := m.here()
 	m.Verdict.say(say.Many(len(m.Rows), "API key"+here, "API keys"+here)+", "+say.Count(admins)+" of them may do everything.", "",
 		"A revoked key ends at once, with all sessions that signed in with it. On the command line:")
@@ -85,6 +90,7 @@ type auditModel struct {
 type auditEntry struct {
 	At                       moment
 	Verb, Actor, Thing, Href string
+	Name                     string // of the thing; empty: unknown
 	Reason                   string
 	End                      []act // ends the actor's sessions
 }
@@ -92,16 +98,19 @@ type auditEntry struct {
 func audit(v *visit) (auditModel, error) {
 	var m auditModel
 	q := v.URL.Query()
-	f := client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
+	f := client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Search: v.word(), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
 	found, err := v.client.Audit(v.Context(), f)
 	if err != nil {
 		return m, err
 	}
+	if len(found.Data) == 0 && found.Next == "" && f.Cursor == "" && v.unfound(&m.Verdict, "action") {
+		return m, nil
+	}
 	seen := map[string]bool{}
 	for i := range found.Data {
 		a := &found.Data[i]
-		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID,
-			Reason: a.Reason}
+		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: cmp.Or(a.ActorName, a.Actor),
+			Thing: a.EndpointID, Name: a.Name, Reason: a.Reason}
 		if a.DeliveryID != "" {
 			r.Thing = a.DeliveryID
 		}
@@ -118,12 +127,14 @@ func audit(v *visit) (auditModel, error) {
 	switch {
 	case len(m.Rows) > 0:
 		last := &m.Rows[0]
-		answer = fmt.Sprintf("The last action: %s by %s, %s.", last.Verb, last.Actor, last.At.Relative())
+		answer = fmt.Sprintf("The last action: %s by %s, %s.", strings.TrimSpace(last.Verb+" "+last.Name), last.Actor, last.At.Relative())
+	case found.Next != "":
+		answer = "No action on this page has “" + f.Search + "”; older ones may have it."
 	case f.Cursor != "":
 		answer = "There are no older actions."
 	}
 	m.Verdict.say(answer, "", "Actions of operators and of the server itself, the newest first. Deliveries and their attempts are not among them.")
-	m.pager = v.pager("/audit", f.Cursor, found.Next, "endpoint", f.Endpoint, "delivery", f.Delivery)
+	m.pager = v.pager("/audit", f.Cursor, found.Next, "endpoint", f.Endpoint, "delivery", f.Delivery, "q", f.Search)
 	return m, nil
 }
 

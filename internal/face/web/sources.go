@@ -35,12 +35,15 @@ type sourceRow struct {
 
 func sources(v *visit) (sourcesModel, error) {
 	m := sourcesModel{Inbox: v.link("/inbox"), Verdict: verdict{Acts: v.offers("Add a source", "/sources/new")}}
-	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
+	f := v.listed()
+	found, err := v.client.Sources(v.Context(), f)
 	if err != nil {
 		return m, err
 	}
-	if len(found.Data) == 0 && cursor == "" {
+	if len(found.Data) == 0 && v.unfound(&m.Verdict, "source") {
+		return m, nil
+	}
+	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.Command = createSourceCommand
 		m.Verdict.say("There is no source yet.", "",
 			"A source is an address that takes the webhooks of a provider, verifies them, and turns each into one event.")
@@ -72,7 +75,7 @@ func sources(v *visit) (sourcesModel, error) {
 	default:
 		m.Verdict.say(say.Many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
-	if m.pager = v.pager("/sources", cursor, found.Next); m.here() != "" {
+	if m.pager = v.pager("/sources", f.Cursor, found.Next, "q", f.Search); m.here() != "" {
 		m.Verdict.Next += " These are not all sources; the list has further pages."
 	}
 	return m, nil

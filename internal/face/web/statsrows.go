@@ -30,19 +30,6 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 		}
 		return nil
 	}
-	names := map[string]string{}
-	if s.by == "endpoint" {
-		var ids []string
-		for _, g := range stats.Groups {
-			if !g.Other {
-				ids = append(ids, g.Name)
-			}
-		}
-		var err error
-		if names, err = v.namesOf(ids); err != nil {
-			return err
-		}
-	}
 	var most int64
 	for i := range stats.Groups {
 		if !stats.Groups[i].Other {
@@ -51,7 +38,7 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	}
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
-		row := statsRow{Name: cmp.Or(names[g.Name], g.Name), Delivered: say.Count(g.Delivered), Dead: say.Count(g.Failed),
+		row := statsRow{Name: cmp.Or(g.EndpointName, g.Name), Delivered: say.Count(g.Delivered), Dead: say.Count(g.Failed),
 			First: withUnit(g.FirstAttemptSuccessRate), Each: each(g.AttemptsPerDelivery), P95: within(g.TimeToSuccess.P95),
 			Fails: say.Count(g.FailedAttempts), Bad: g.Failed > 0}
 		if m.Chart == nil && !g.Other {

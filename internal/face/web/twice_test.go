@@ -15,7 +15,7 @@ func TestTwice(t *testing.T) {
 			all := answer.(map[string]any)["deliveries"].([]any)
 			for _, d := range all[:2] {
 				d := d.(map[string]any)
-				d["status"], d["endpoint_id"] = "delivered", "ep_same"
+				d["status"], d["endpoint_id"], d["endpoint_name"] = "delivered", "ep_same", "Warehouse"
 			}
 			all[0].(map[string]any)["finished_at"] = "2026-11-23T09:20:00Z"
 			all[1].(map[string]any)["finished_at"] = "2026-11-23T09:20:03Z"
@@ -24,7 +24,7 @@ func TestTwice(t *testing.T) {
 	}
 	for target, want := range map[string][]string{
 		"/events?twice=1": {"1 event came again", "3 times more", "/events/evt_1"},
-		"/events/evt_1":   {"It was published 3 times more under this id, the last time 34 s ago", "ep_same answered 2xx 2 times, within 3 s"},
+		"/events/evt_1":   {"It was published 3 times more under this id, the last time 34 s ago", "Warehouse answered 2xx 2 times, within 3 s"},
 	} {
 		body := s.ask("GET", target, nil).Body.String()
 		for _, text := range want {

@@ -125,6 +125,7 @@ type page struct {
 	command  func(*visit) string               // the same on the command line
 	do       func(*visit) (string, error)      // what the page's form does, as an action of the same path; nil: it has none
 	finds    bool                              // the search box looks here, not in the list of deliveries
+	plain    bool                              // it looks for a word in names, see byName
 	still    bool                              // a form to fill in, which does not change by itself
 }
 
@@ -201,6 +202,7 @@ type sheet struct {
 	Crumbs  []crumb // the way to the page; none: the navigation leads to it
 	Notice  string
 	Search  string
+	Plain   bool   // it is a word, without conditions
 	Finds   string // the list that the search box looks in
 	Asks    string // what it finds there
 	Share   share
@@ -378,9 +380,15 @@ var (
 
 // asks are the words in the empty search box, by the list that it looks in.
 var asks = map[string]string{
-	"/deliveries":   "Search deliveries: an id, key, type, text, or status:failed since:6h",
-	"/dead-letters": "Search dead letters: an id, key, type, text, or reason:exhausted since:6h",
-	"/events":       "Search events: an id, key, type, or since:6h",
+	"/deliveries":   "Search deliveries: an id, key, type, name, text, or status:failed since:6h",
+	"/dead-letters": "Search dead letters: an id, key, type, name, text, or reason:exhausted since:6h",
+	"/events":       "Search events: an id, key, type, source, text, or since:6h",
+	"/endpoints":    "Find endpoints by name, URL or id",
+	"/sources":      "Find sources by name or id",
+	"/queues":       "Find queues by name or id",
+	"/policies":     "Find policies by name or id",
+	"/keys":         "Find API keys by name or id",
+	"/audit":        "Find actions by the thing, the key or the person, or words of the reason",
 }
 
 func titleOf(service string) string {

@@ -129,7 +129,7 @@ func (s *model) DeliveryList(_ context.Context, scope store.Scope, q store.Deliv
 // wanted says whether a list has d in it.
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
 	e, is, events := d.event, d.shown(), q.Events()
-	return events.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) && q.Takes(&is)
+	return either(q.Source, e.Source) && events.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) && q.Takes(&is)
 }
 
 // Counts counts by the stored status: held deliveries are counted as pending.

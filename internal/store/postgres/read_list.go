@@ -159,7 +159,7 @@ type listed struct{ shape, table string }
 // listing reads what the conditions need; nil: the list is empty.
 func (s *lister) listing(ctx context.Context, q *store.DeliveryQuery) (l *listing, err error) {
 	l = &listing{q: q}
-	if l.of, err = s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...); err != nil || !l.of.all && len(l.of.numbers) == 0 {
+	if l.of, err = s.kinds(ctx, q.Tenant, q.Source, patternsOf(q.Type)...); err != nil || !l.of.all && len(l.of.numbers) == 0 {
 		return nil, err
 	}
 	if l.status, err = s.statuses(ctx, q); err != nil {
@@ -205,7 +205,7 @@ func (s *lister) listQuery(ctx context.Context, l *listing, start int64) (*filte
 
 // sifts says whether a list has a condition on finished deliveries that none of their indexes has.
 func sifts(q *store.DeliveryQuery) bool {
-	return q.Key == "" && (q.Type != "" || q.Class != "" || q.StatusCode != 0 || q.ReasonCode != "" || q.DeadLetters || !q.From.IsZero() ||
+	return q.Key == "" && (q.Type != "" || q.Source != "" || q.Class != "" || q.StatusCode != 0 || q.ReasonCode != "" || q.DeadLetters || !q.From.IsZero() ||
 		!q.To.IsZero())
 }
 

@@ -14,12 +14,12 @@ import (
 const (
 	pendingRowQuery = `SELECT p.seq, p.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
 		p.position, p.attempts, p.created, p.replay_of, p.code, p.reason, 1, NULL, p.head, p.blocked, p.due, p.anchor,
-		NULL, ` + markColumns + `
+		NULL, ` + markColumns + `, k.source
 		FROM pending p JOIN event e ON e.seq = p.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = p.target
 		LEFT JOIN mark m ON m.delivery = p.seq WHERE p.seq = ?`
 	finishedRowQuery = `SELECT f.seq, f.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
 		f.position, f.attempts, f.created, f.replay_of, f.code, f.reason, f.status, f.finished, 0, 0, NULL, NULL,
-		` + lastColumn + `, ` + markColumns + `
+		` + lastColumn + `, ` + markColumns + `, k.source
 		FROM finished f JOIN event e ON e.seq = f.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = f.target
 		LEFT JOIN mark m ON m.delivery = f.seq WHERE f.seq = ?`
 	markColumns        = `m.delivery, m.note, m.discarded_at, m.discard_reason, m.replayed_at, m.replayed_by, m.replayed_as, m.replay_result`
@@ -35,10 +35,11 @@ const (
 	talliesQuery = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
 )
 
-// row is a delivery as history shows it, and when its event was accepted.
+// row is a delivery as history shows it, when its event was accepted, and through which source.
 type row struct {
 	grapnel.Delivery
 	accepted time.Time
+	source   string
 }
 
 // fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
@@ -71,7 +72,7 @@ func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 }
 
 func readRow(q *sqlite3.Stmt) *row {
-	d := &row{accepted: codec.Moment(q.Integer(7)), Delivery: grapnel.Delivery{
+	d := &row{accepted: codec.Moment(q.Integer(7)), source: q.String(29), Delivery: grapnel.Delivery{
 		Seq: q.Integer(0), EventSeq: q.Integer(1), EventID: q.String(2), EndpointID: q.String(3), Tenant: q.String(4),
 		Type: q.String(5), Key: q.String(6), Position: q.Integer(8), AttemptsMade: int(q.Integer(9)), CreatedAt: codec.Moment(q.Integer(10)),
 		ReplayOf: q.Integer(11), ReasonCode: rows.ReadWord(q, 12, rows.ReasonCodes), Reason: q.String(13),

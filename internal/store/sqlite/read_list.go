@@ -80,7 +80,8 @@ func newLister(ctx context.Context, s *database, r *sqlite3.Conn, scope store.Sc
 }
 
 func (l *lister) takes(d *row) bool {
-	return l.query.Takes(&d.Delivery) && l.events.Takes(l.events.scope, d.Tenant, d.Type, d.Key, d.accepted)
+	return (l.query.Source == "" || l.query.Source == d.source) && l.query.Takes(&d.Delivery) &&
+		l.events.Takes(l.events.scope, d.Tenant, d.Type, d.Key, d.accepted)
 }
 
 func (l *lister) column(query string, in window, values ...int64) *stream {

@@ -47,7 +47,7 @@ func (l *lister) ways() (ways []way, err error) {
 	if err != nil || within.empty() {
 		return nil, err
 	}
-	ofEvents := l.query.Key != "" || l.query.Type != "" && l.query.Type != "*"
+	ofEvents := l.query.Key != "" || l.query.Source != "" || l.query.Type != "" && l.query.Type != "*"
 	if !ofEvents || l.selective() {
 		ways = append(ways, func() ([]*stream, error) { return l.byEnd(within) })
 	}

@@ -40,7 +40,7 @@ func (m *machine) queries(t *rapid.T) {
 	}
 	e := store.EventQuery{Type: pick(t, "type", somePatterns...), Key: pick(t, "key", someKeys...), Tenant: pick(t, "tenant", "", acme, bolt),
 		Source: pick(t, "source", someSources...), From: since("from"), To: since("to"), Limit: limit}
-	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant,
+	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, Source: e.Source,
 		From: e.From, To: e.To,
 		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
 	d.Class = pick(t, "class", "", "", "", policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassNone)

@@ -99,6 +99,24 @@ var inboxCases = []testCase{
 			d.same(e.Intake, want.intake, "intake of "+id)
 		}
 	}},
+	{"lists deliveries of a source's events, also those made again", func(d *driver) {
+		for i := range 9 {
+			d.publish(incomingFrom([]string{"src_1", "src_2", ""}[i%3], fmt.Sprint("e", i), []string{"", "k"}[i/3%2], float64(i), to(epA), to(epB)))
+		}
+		d.redeliver(d.of("e0")[0].Seq, 100)
+		for _, c := range []struct {
+			what string
+			q    store.DeliveryQuery
+			want []string
+		}{
+			{"a source", store.DeliveryQuery{Source: "src_1", Endpoint: epA}, []string{"e0>ep_a", "e6>ep_a", "e3>ep_a", "e0>ep_a"}},
+			{"limit", store.DeliveryQuery{Source: "src_2", Limit: 3}, []string{"e7>ep_b", "e7>ep_a", "e4>ep_b"}},
+			{"key", store.DeliveryQuery{Source: "src_2", Key: "k", Endpoint: epB}, []string{"e4>ep_b"}},
+			{"none that there is", store.DeliveryQuery{Source: "src_"}, nil},
+		} {
+			d.same(labels(d.list(c.q)), c.want, c.what)
+		}
+	}},
 	{"lists events of a source, with other filters too", func(d *driver) {
 		for i := range 12 {
 			in := incomingFrom([]string{"src_1", "src_2", ""}[i%3], fmt.Sprint("e", i), []string{"", "k"}[i/3%2], float64(i))

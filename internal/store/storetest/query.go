@@ -44,7 +44,8 @@ func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []g
 			status = grapnel.Held
 		}
 		switch {
-		case m.gone[r.Seq], !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant, q.Key != "" && q.Key != r.Key,
+		case m.gone[r.Seq], !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant,
+			q.Source != "" && q.Source != m.events[r.EventSeq-1].Source, q.Key != "" && q.Key != r.Key,
 			q.Type != "" && !grapnel.MatchType(q.Type, r.Type), q.Before != 0 && r.Seq >= q.Before, len(list) == q.Limit,
 			!q.From.IsZero() && accepted.Before(q.From), !q.To.IsZero() && !accepted.Before(q.To),
 			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status),

@@ -60,19 +60,19 @@
     return [start, text.slice(start, end)];
   };
   const known = new Map();
-  const complete = async word => {
-    if (!known.has(word)) {
-      const answer = await fetch(base + "/complete?word=" + encodeURIComponent(word), { headers: { Accept: "application/json" } }).catch(() => null);
+  const complete = async (word, of = "word") => {
+    if (!known.has(of + word)) {
+      const answer = await fetch(base + "/complete?" + of + "=" + encodeURIComponent(word), { headers: { Accept: "application/json" } }).catch(() => null);
       if (!answer?.ok) return [];
-      known.set(word, await answer.json());
-      setTimeout(() => known.delete(word), 30000);
+      known.set(of + word, await answer.json());
+      setTimeout(() => known.delete(of + word), 30000);
     }
-    return known.get(word);
+    return known.get(of + word);
   };
-  const box = $(".search input[name=q]");
+  let pause, hurry = false;
+  const wait = () => hurry || new Promise(done => { clearTimeout(pause); pause = setTimeout(done, 80); });
+  const box = $(".search:not([data-plain]) input[name=q]"); // a plain one takes a name, and no conditions
   if (box) {
-    let pause;
-    const wait = () => new Promise(done => { clearTimeout(pause); pause = setTimeout(done, 120); });
     combobox(box, "suggestions", async (text, end) => {
       const [start, word] = wordAt(text, end);
       await wait();
@@ -84,7 +84,7 @@
     });
   }
 
-  // The palette: pages, what was looked at lately, and ids.
+  // The palette: pages, things by their names, what was looked at lately, and ids.
   const recents = () => { try { return JSON.parse(sessionStorage.getItem("grapnel-recent")) || []; } catch { return []; } };
   if (/\/[a-z-]+\/[^/]+$/.test(location.pathname) && $("#live-main")) {
     const one = { name: document.title.replace(/ · Grapnel$/, ""), to: location.pathname };
@@ -92,7 +92,7 @@
   }
   const go = to => () => { location.href = to; };
   if ($("nav")) {
-    const palette = make("dialog", { id: "palette" }), input = make("input", { className: "field", placeholder: "A page, an id, or words to search for", autocomplete: "off", spellcheck: false });
+    const palette = make("dialog", { id: "palette" }), input = make("input", { className: "field", placeholder: "A page, a name, an id, or words to search for", autocomplete: "off", spellcheck: false });
     palette.setAttribute("aria-label", "Go to");
     input.setAttribute("aria-label", "Go to");
     palette.append(input);
@@ -102,11 +102,23 @@
       const search = base + "/deliveries?q=" + encodeURIComponent(asked);
       if (/^[a-z]{1,5}_[\w-]+$/.test(asked)) found.push({ label: asked, says: "open by its id", pick: go(search) });
       for (const a of all("a[data-go]")) if (a.textContent.trim().toLowerCase().includes(lower)) found.push({ label: a.textContent.trim(), says: "g " + a.dataset.go, pick: go(a.href) });
+      if (asked.length > 1) {
+        await wait();
+        for (const t of await complete(asked, "name")) found.push({ label: t.word, says: t.says, pick: go(t.to) });
+      }
       for (const r of recents()) if (r.name.toLowerCase().includes(lower) || r.to.includes(lower)) found.push({ label: r.name, says: "lately", pick: go(r.to) });
       if (asked) found.push({ label: "Search deliveries for " + asked, pick: go(search) });
       return found;
     });
-    input.addEventListener("keydown", e => { if (e.key === "Enter") { list.first()?.pick(); e.preventDefault(); } });
+    // Enter means the first option for the text as it is now: it waits for no pause in typing.
+    input.addEventListener("keydown", async e => {
+      if (e.key !== "Enter" || e.defaultPrevented) return;
+      e.preventDefault();
+      hurry = true;
+      await list.show();
+      hurry = false;
+      list.first()?.pick();
+    });
     document.addEventListener("keydown", e => {
       if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== "k") return;
       e.preventDefault();
