@@ -112,7 +112,7 @@ var matching = []Setting{
 	{"types", "event_types", "list", "event types to deliver; * stands for any part of one; none: all", ""},
 	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100; '' removes it", ""},
 	{"source", "source", "text", "id of a source: deliver only events that came in through it; '' removes it", ""},
-	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues queue", ""},
+	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given default, with three attempts in ten minutes after 400, 413, 415 or 422; for queues queue", ""},
 	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // allBlanks are the forms whose rows name members of requests.
@@ -442,5 +443,33 @@ func TestEditAndResend(t *testing.T) {
 	}
 	if w := s.ask("GET", "/playground?event=evt_1", nil); w.Code != http.StatusConflict {
 		t.Errorf("an event with hidden data: answered %d", w.Code)
+	}
+}
+
+// TestAFinalPolicyIsOffered: the form of an endpoint says what the default policy does with answers
+// such as 422, and offers one that does not repeat them; the API gets it as a policy that holds.
+func TestAFinalPolicyIsOffered(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	body := s.ask("GET", "/endpoints/new", nil).Body.String()
+	for _, want := range []string{`value="` + html.EscapeString(finalPolicy()) + `"`, "422): three attempts in ten minutes"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the form is without %s", want)
+		}
+	}
+	p, err := policy.Parse([]byte(finalPolicy()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[string]policy.Decision{"400": policy.Fail, "404": policy.Fail, "422": policy.Fail,
+		"410": policy.DisableEndpoint} {
+		if p.Classify[status] != want {
+			t.Errorf("%s: %s, want %s", status, p.Classify[status], want)
+		}
+	}
+	got := answering(s)
+	s.ask("POST", "/endpoints/new", s.filled("/endpoints/new", url.Values{"url": {"https://a.example"}, "policy": {finalPolicy()}}))
+	if sent, _ := (*got)[0].body["policy"].(map[string]any); len(*got) != 1 || sent["preset"] != policy.DefaultPreset {
+		t.Errorf("the API got %v", *got)
 	}
 }

@@ -146,6 +146,10 @@ func valueOf(at *field, text, old string) (any, error) {
 		return nil, nil
 	}
 	switch at.Kind {
+	case kindChoice:
+		if strings.HasPrefix(text, "{") { // a whole policy
+			return checkedJSON(text)
+		}
 	case kindNumber:
 		var n json.Number
 		if err := json.Unmarshal([]byte(text), &n); err != nil || strings.HasPrefix(text, `"`) {
