@@ -84,6 +84,7 @@ func (b *browser) signIn(key string) {
 
 // owned is what a tenant has: a paused endpoint, so that nothing about it changes by itself.
 type owned struct {
+	name  string
 	key   string
 	ids   []string // of everything
 	ep    string
@@ -153,7 +154,7 @@ func own(t *testing.T, s running, tenant string) owned {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := owned{key: key.Secret, ep: ep.ID, ids: []string{ep.ID, key.ID}, texts: []string{"endpoint-of-" + tenant, "key-" + tenant, "secret-" + tenant, "127.0.0.1:9/" + tenant}}
+	o := owned{name: tenant, key: key.Secret, ep: ep.ID, ids: []string{ep.ID, key.ID}, texts: []string{"endpoint-of-" + tenant, "key-" + tenant, "secret-" + tenant, "127.0.0.1:9/" + tenant}}
 	o.inc = incident(t, admin)
 	for i := range 3 {
 		data := fmt.Appendf(nil, `{"n":%d,"text":"secret-%s"}`, i, tenant)
@@ -301,7 +302,7 @@ func (o *owned) fill(pattern string) string {
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
 		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/incidents": o.inc,
-		"/alerts": o.alr, "/alert-rules": o.rule,
+		"/alerts": o.alr, "/alert-rules": o.rule, "/customers": o.name,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of

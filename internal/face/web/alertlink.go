@@ -27,7 +27,7 @@ func (w *web) linkedAlert(v *visit, link string, ask func(*client.Client) (*clie
 	if link == "" || len(link) > mostAlertLink {
 		return nil, refused(http.StatusNotFound, "This is no acknowledge link.", "Open the link of a message as it is.")
 	}
-	caller, _ := w.caller("", v.Request)
+	caller, _ := w.caller("", "", v.Request)
 	a, err := ask(caller)
 	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status < http.StatusInternalServerError {
 		return nil, refused(http.StatusNotFound, "The link has expired, or its alert was deleted.", "Sign in and look at the alerts.")

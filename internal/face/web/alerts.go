@@ -26,6 +26,7 @@ type alertsModel struct {
 
 // alertRow is one alert with the fate of its latest message.
 type alertRow struct {
+	Whose    whose
 	ID, Href string
 	Pill     pill
 	Title    string
@@ -109,7 +110,7 @@ func alerts(v *visit) (alertsModel, error) {
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
-		m.Rows = append(m.Rows, alertRow{ID: a.ID, Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State),
+		m.Rows = append(m.Rows, alertRow{ID: a.ID, Whose: v.whose(a.Tenant), Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State),
 			Title:    a.Title,
 			Severity: severityPill(a.Severity), Message: messagePill(a), At: v.at(a.Since)})
 	}

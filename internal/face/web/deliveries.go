@@ -190,7 +190,7 @@ func pillOf(d *client.Delivery) pill {
 func (v *visit) deliveryRow(d *client.Delivery) deliveryRow {
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: pillOf(d), Type: d.Type,
-		Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
+		Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID), Whose: v.whose(d.Tenant), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)

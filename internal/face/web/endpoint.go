@@ -97,7 +97,7 @@ func endpoint(v *visit) (endpointModel, error) {
 	}
 	m.Pulses = []pulse{v.minutePulse(minutes), hourPulse(hours)}
 	m.Figures = endpointFigures(e, day)
-	m.Chart = v.outcomes(day, e.ID)
+	m.Chart = v.outcomes(day, "endpoint:"+e.ID)
 	for i := range recent.Data {
 		m.Recent = append(m.Recent, v.deliveryRow(&recent.Data[i]))
 	}

@@ -23,7 +23,7 @@ type endpointsModel struct {
 
 func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 	r := endpointRow{
-		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: words.Name(e),
+		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: words.Name(e), Whose: v.whose(e.Tenant),
 		Pill: healthPill(e.Health.State), Why: words.Consequence(v.now, e),
 	}
 	if e.Description != "" {

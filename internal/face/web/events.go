@@ -30,6 +30,7 @@ type eventsModel struct {
 
 // eventRow is one event in a list.
 type eventRow struct {
+	Whose    whose
 	ID, Href string
 	Type     string
 	Key      string
@@ -87,8 +88,9 @@ func events(v *visit) (eventsModel, error) {
 	for i := range found.Data {
 		e := &found.Data[i]
 		seen["type"], seen["source"] = named(seen["type"], e.Type, ""), named(seen["source"], e.Source, e.SourceName)
-		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key, Source: cmp.Or(e.SourceName, e.Source),
-			Start: startOf(e), Age: v.at(e.AcceptedAt)})
+		m.Rows = append(m.Rows, eventRow{ID: e.ID, Whose: v.whose(e.Tenant), Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key,
+			Source: cmp.Or(e.SourceName, e.Source),
+			Start:  startOf(e), Age: v.at(e.AcceptedAt)})
 	}
 	m.filters = v.filters("/events", &s, seen)
 	m.pager = v.pager("/events", f.Cursor, found.Next, "q", s.Text, "source", f.Source)

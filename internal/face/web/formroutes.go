@@ -44,6 +44,10 @@ func formPages() []page {
 		fillIn("Policies", "/policies/{id}/edit", "Change a policy", editPolicy, savePolicy, "grapnel policies get").drawnBy("policy-form.html"),
 		fillIn("Policies", "/policies/{id}/delete", "Delete a policy", deletePolicyForm,
 			deletes(unaudited((*client.Client).DeletePolicy), "/policies", "The policy is deleted."), "grapnel policies delete"),
+		fillIn("Customers", "/customers/{id}/portal", "Open the portal", linkForm, makeLink, "grapnel tenants portal-link").as(one("/v1/tenants/{id}/portal"), nil),
+		fillIn("Customers", "/customers/{id}/brand", "Look of the portal", lookForm, saveLook, "grapnel tenants get").as(one("/v1/tenants/{id}/portal"), nil),
+		fillIn("Customers", "/customers/{id}/limits", "Limits", termsForm, saveTerms, "grapnel tenants update --max-pending 100000").
+			as(one("/v1/tenants/{id}"), nil).needs(grapnel.ScopeAdmin),
 		row("Settings", "/settings", "Settings", "settings.html", serverSettings, "grapnel cluster settings").
 			as(alone("/v1/settings"), nil).needs(grapnel.ScopeAdmin),
 		row("Event types", "/event-types", "Event types", "event-types.html", eventTypes, "grapnel types list"),

@@ -80,9 +80,10 @@ func TestWhatAPageAsksFor(t *testing.T) {
 		"/endpoints/new": {2, 400}, "/endpoints/ep_1/edit": {3, 400}, "/queues/new": {2, 400}, "/queues/q_1/edit": {3, 400},
 		"/endpoints/ep_1/delete": {2, 500},                                 // counts the deliveries that would be dropped
 		"/event-types":           {2, 540}, "/event-types/typ_1": {3, 500}, // name the endpoints that match
-		"/endpoints/ep_1":     {7, 230}, // and its dead letters
-		"/deliveries/dlv_1":   {7, 230}, // and the body that was sent
-		"/ordering-keys/ep_1": {4, 541}, // finds one key among the stuck ones
+		"/endpoints/ep_1":     {7, 230},  // and its dead letters
+		"/customers/acme":     {12, 230}, // a heart for each endpoint that is shown
+		"/deliveries/dlv_1":   {7, 230},  // and the body that was sent
+		"/ordering-keys/ep_1": {4, 541},  // finds one key among the stuck ones
 	}
 	api := &full{}
 	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })

@@ -65,7 +65,7 @@ func hostile(answer any) any {
 }
 
 // plainForms are pages that show nothing of what the API answers.
-var plainForms = []string{"/event-types/new", "/keys/new", "/sources/new", "/policies/new", "/incidents/new", "/channels/new"}
+var plainForms = []string{"/event-types/new", "/keys/new", "/sources/new", "/policies/new", "/incidents/new", "/channels/new", "/customers/acme/portal", "/customers/acme/brand"}
 
 // TestHostileText: text from outside is text on every page, wherever it stands. The policy would
 // stop a script; this holds that there is none to stop.
@@ -135,7 +135,7 @@ var (
 	knownTags = strings.Fields("html head meta title link script body a div nav details summary span p b br form fieldset legend label input button main dialog " +
 		"h1 h2 dl dt dd kbd table thead tbody tr th td time section pre code ol ul li footer small svg path g rect circle line polyline text i !doctype " +
 		"select option textarea")
-	knownAttributes = strings.Fields("lang data-theme data-times data-locale data-base charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
+	knownAttributes = strings.Fields("lang data-theme data-times data-locale data-base data-tenant charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
 		"aria-live aria-current data-count data-go data-act data-js data-nojs data-keep data-plain data-live data-copy data-key data-once data-sure data-row data-relative data-clock title method " +
 		"action value checked placeholder autocomplete spellcheck maxlength autofocus required for hidden scope datetime width height viewbox preserveaspectratio " +
 		"formaction data-search data-from data-step data-two inputmode points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor " +

@@ -13,8 +13,9 @@ import (
 // RoundTrip has the handler answer into memory.
 func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 	in := rq.Clone(rq.Context())
-	in.RemoteAddr, in.RequestURI = t.remoteAddr, rq.URL.RequestURI()
-	forward(in, t.forwarded)
+	in.RequestURI = rq.URL.RequestURI()
+	forward(in, t.browser)
+	narrow(in, t.tenant)
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
@@ -38,12 +39,21 @@ func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-const forwardedFor = "X-Forwarded-For"
+// forward says where the browser is, as a proxy named it, because a key may be bound to addresses;
+// and where it has reached this server, because links to the portal lead there.
+func forward(in, browser *http.Request) {
+	in.RemoteAddr, in.Host, in.TLS = browser.RemoteAddr, browser.Host, browser.TLS
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Prefix"} {
+		if values := browser.Header.Values(name); len(values) > 0 {
+			in.Header[name] = values
+		}
+	}
+}
 
-// forward says whom a proxy named as the browser's address: a key may be bound to addresses.
-func forward(in *http.Request, forwarded []string) {
-	if len(forwarded) > 0 {
-		in.Header[forwardedFor] = forwarded
+// narrow has the API answer a request as if its caller were bound to a tenant.
+func narrow(in *http.Request, tenant string) {
+	if tenant != "" {
+		in.Header.Set("Grapnel-Tenant", tenant)
 	}
 }
 
@@ -93,10 +103,10 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// caller makes a client that calls the API with a key or pass on behalf of a browser. It never
-// repeats a request: the API is in this process.
-func (w *web) caller(key string, browser *http.Request) (*client.Client, *inProcess) {
-	t := &inProcess{api: w.API, remoteAddr: browser.RemoteAddr, forwarded: browser.Header.Values(forwardedFor)}
+// caller makes a client that calls the API with a key or pass on behalf of a browser, as one that is
+// bound to the tenant; empty: to none. It never repeats a request: the API is in this process.
+func (w *web) caller(key, tenant string, browser *http.Request) (*client.Client, *inProcess) {
+	t := &inProcess{api: w.API, tenant: tenant, browser: browser}
 	c, err := client.New(client.Options{Server: "http://grapnel.invalid", Key: key, HTTP: &http.Client{Transport: t},
 		Retries: -1, Random: w.Random, UserAgent: "grapnel-dashboard"})
 	if err != nil {

@@ -26,6 +26,7 @@ type issuesModel struct {
 
 // issueRow is one issue.
 type issueRow struct {
+	Whose          whose
 	Pill           pill
 	Endpoint, Href string
 	Result, Answer string
@@ -88,7 +89,7 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 }
 
 func (v *visit) issueRow(i *client.Issue) issueRow {
-	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(i.EndpointName, i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
+	row := issueRow{Whose: v.whose(i.Tenant), Pill: issuePill(i), Endpoint: cmp.Or(i.EndpointName, i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
 		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
 		row.Result += ", came back " + say.Many(i.Regressions, "time", "times")

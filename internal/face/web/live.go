@@ -105,7 +105,7 @@ func (w *web) stream(v *visit) {
 	if err := connection.SetReadDeadline(time.Time{}); err != nil { // or the server's own would end the stream
 		return
 	}
-	token := w.seals.token(v.session.ID)
+	token := w.seals.token(v.session.form())
 	tick := time.NewTicker(w.Bounds.LiveEvery)
 	defer tick.Stop()
 	told := ""
@@ -152,7 +152,7 @@ func (v *visit) event(connection *http.ResponseController, name string, data []b
 // readerName is of the reader that a visit can share: the same session, at the same address.
 func (v *visit) readerName() string {
 	sum := sha256.Sum256([]byte(v.session.Pass))
-	return fmt.Sprintf("%x %s %s %s", sum, v.place.URL(""), strings.Join(scopeNames(v.session), ","), v.here())
+	return fmt.Sprintf("%x %s %s %s %s", sum, v.place.URL(""), strings.Join(scopeNames(v.session), ","), v.answers.tenant, v.here())
 }
 
 func scopeNames(s *session) (names []string) {

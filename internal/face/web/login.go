@@ -112,7 +112,7 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 
 // enter begins a session with a key that the API accepts; else the form says why not.
 func (v *visit) enter(text string, m signing) {
-	caller, _ := v.web.caller(text, v.Request)
+	caller, _ := v.web.caller(text, "", v.Request)
 	key, err := caller.WhoAmI(v.Context())
 	var told *client.Error
 	switch {
@@ -228,7 +228,7 @@ func (v *visit) ownForm() error {
 		return refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again.")
 	case v.session == nil:
 		return refused(http.StatusForbidden, "The session has ended.", "Sign in again.")
-	case v.web.foreign(v.Request) || !v.web.seals.isToken(v.session.ID, v.PostForm.Get("token")):
+	case v.web.foreign(v.Request) || !v.web.seals.isToken(v.session.form(), v.PostForm.Get("token")):
 		return refused(http.StatusForbidden, "The form is not from this session.", "Reload the page where you were and send it again.")
 	}
 	return nil

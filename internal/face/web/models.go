@@ -66,6 +66,7 @@ type deliveryRow struct {
 	Type     string
 	Endpoint string
 	At       string // where the endpoint's page is
+	Whose    whose
 	Key      string
 	Attempts int
 	Result   string // of the last attempt
@@ -133,6 +134,7 @@ type diffLine struct{ Tone, Sign, Text string }
 type endpointRow struct {
 	ID, Href string
 	Name     string
+	Whose    whose
 	Where    string
 	Pill     pill
 	Waiting  string
@@ -336,3 +338,6 @@ type pill struct{ Tone, Word string }
 
 // ownLine is a command with what it does.
 type ownLine struct{ Says, Command string }
+
+// whose is the mark of a row that says which customer it belongs to.
+type whose struct{ Name, Href string }

@@ -51,7 +51,7 @@ func (w *web) open(rw http.ResponseWriter, r *http.Request) {
 		v.told(http.StatusUnauthorized, "This is no portal link.")
 		return
 	}
-	caller, _ := w.caller(code, r)
+	caller, _ := w.caller(code, "", r)
 	made, err := caller.OpenPortal(v.Context())
 	var refusal *client.Error
 	switch {

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -99,8 +100,8 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 }
 
 // outcomes is the chart of what deliveries ended in, and of the attempts after which they did not
-// end, by hour. Each column leads to its deliveries.
-func (v *visit) outcomes(hours []hour, endpoint string) chart {
+// end, by hour. Each column leads to its deliveries; where is a condition that these have besides.
+func (v *visit) outcomes(hours []hour, where string) chart {
 	c := chart{Title: "Deliveries", Hint: "last 24 h, by hour"}
 	var bars []picture.Bar
 	var all client.Totals
@@ -111,10 +112,7 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 		if h.Failed > 0 && (worst < 0 || h.Failed > hours[worst].Failed) {
 			worst = i
 		}
-		q := "from:" + h.At.UTC().Format(time.RFC3339) + " to:" + h.At.Add(time.Hour).UTC().Format(time.RFC3339)
-		if endpoint != "" {
-			q = "endpoint:" + endpoint + " " + q
-		}
+		q := strings.TrimSpace(where + " from:" + h.At.UTC().Format(time.RFC3339) + " to:" + h.At.Add(time.Hour).UTC().Format(time.RFC3339))
 		bars = append(bars, column(h.At.UTC().Format("Mon 15:04 UTC"), v.link("/deliveries"+withQuery("q", q)), &h.Totals))
 	}
 	if all.Finished()+all.TriedAgain == 0 {

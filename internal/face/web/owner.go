@@ -68,3 +68,12 @@ func (v *visit) endpointsOf(ids []string) ([]client.Endpoint, error) {
 func channelName(c *client.Channel) string {
 	return cmp.Or(c.Description, titleOf(c.Service))
 }
+
+// whose has a name only where rows of several tenants can stand together, and not for the tenant of
+// those that name none.
+func (v *visit) whose(tenant string) whose {
+	if v.session.Tenant != "" || tenant == grapnel.DefaultTenant || !grapnel.BindsTenant(tenant) {
+		return whose{}
+	}
+	return whose{tenant, v.link("/customers/" + url.PathEscape(tenant))}
+}

@@ -77,6 +77,7 @@ func navigation() []entry {
 		{Name: "Design", Sign: "types", Deep: true, Tabs: []entry{
 			{Name: "Event types", Path: "/event-types", Key: "t"}, {Name: "Policies", Path: "/policies", Key: "p"},
 			{Name: "Playground", Path: "/playground", Key: "l"}}},
+		{Name: "Customers", Path: "/customers", Key: "z", Sign: "customers", Deep: true},
 		{Name: "Settings", Sign: "settings", Deep: true, Tabs: []entry{
 			{Name: "API keys", Path: "/keys", Key: "k"}, {Name: "Audit", Path: "/audit", Key: "a"},
 			{Name: "Nodes", Path: "/nodes", Key: "n"}, {Name: "Settings", Path: "/settings", Key: "c"}}},
@@ -149,7 +150,10 @@ func (w *web) action(a *action) http.HandlerFunc {
 			v.fail(err)
 			return
 		}
-		notice, err := a.do(v)
+		notice, err := "", v.ofThese()
+		if err == nil {
+			notice, err = a.do(v)
+		}
 		if err != nil {
 			if !v.redraw(a.path, err) {
 				v.fail(err)

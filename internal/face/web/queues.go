@@ -22,6 +22,7 @@ type queuesModel struct {
 
 // queueRow is one queue in a list.
 type queueRow struct {
+	Whose                                 whose
 	Href, Name                            string
 	Pill                                  pill
 	Ready, Leased, Delayed, Waiting, Dead string
@@ -91,7 +92,7 @@ func queuePill(q *client.Queue) pill {
 }
 
 func (v *visit) queueRow(q *client.Queue) queueRow {
-	r := queueRow{Href: v.link("/queues/" + q.ID), Name: q.Name, Pill: queuePill(q), Why: q.Description}
+	r := queueRow{Whose: v.whose(q.Tenant), Href: v.link("/queues/" + q.ID), Name: q.Name, Pill: queuePill(q), Why: q.Description}
 	if c := q.QueueCounts; c != nil {
 		r.Ready, r.Leased, r.Delayed = say.Count(c.Ready), say.Count(c.Leased), say.Count(c.Delayed)
 		r.Waiting, r.Dead = say.Count(c.Waiting+c.Blocked), say.Count(c.Dead)

@@ -90,6 +90,8 @@ func pages() []page {
 		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin).byName(),
 		row("Audit", "/audit", "Audit", "audit.html", audit, "").
 			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")).byName(),
+		row("Customers", "/customers", "Customers", "customers.html", customers, "grapnel tenants list").as(customersTwin, nil).searched(),
+		row("Customers", "/customers/{id}", "Customer", "customer.html", customer, "grapnel tenants get").as(one("/v1/tenants/{id}"), nil),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
 }
@@ -129,6 +131,8 @@ func actions() []action {
 			"Requests that cannot be verified are stored from now on. They are never delivered.")},
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: calls((*client.Client).PauseQueue, "The queue is paused. Present leases can be settled.")},
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: calls((*client.Client).ResumeQueue, "The queue leases messages again.")},
+		{path: "/customers/{id}/only", scope: grapnel.ScopeRead, do: lookAtOne},
+		{path: "/customers/all", scope: grapnel.ScopeRead, do: lookAtAll},
 		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 		{path: "/event-types/{id}/deprecate", scope: grapnel.ScopeManage, do: deprecate},

@@ -131,3 +131,32 @@ func (v *visit) mayDo(path string) bool {
 	i := slices.IndexFunc(v.web.actions, func(a action) bool { return a.path == path })
 	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && path == "/endpoints/new")
 }
+
+// A session of all tenants can look at one of them: then its requests to the API are narrowed to
+// the tenant, and its pages are those of a session that is bound to it. Which one it is stands in
+// the session's cookie. The pages that ofAll names stay those of all tenants.
+
+// ofAll says whether a page or an action is about all tenants together, by its path.
+func ofAll(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "customers" || first == "nodes" || first == "settings"
+}
+
+// narrowed is the session as a page about one tenant has it.
+func (s *session) narrowed() *session {
+	if s.Only == "" {
+		return s
+	}
+	one := *s
+	one.Tenant = s.Only
+	return &one
+}
+
+// form is what the tokens of the session's forms are made from. A form that was drawn for one
+// tenant is refused once the session looks at another: it would change the other.
+func (s *session) form() string {
+	if s.Only == "" {
+		return s.ID
+	}
+	return s.ID + " " + s.Only
+}

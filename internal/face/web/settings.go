@@ -138,12 +138,10 @@ func audit(v *visit) (auditModel, error) {
 	return m, nil
 }
 
-// nodesModel lists the nodes on this store, and where tenants are.
+// nodesModel lists the nodes on this store.
 type nodesModel struct {
-	pager
 	Verdict verdict
 	Nodes   []nodeRow
-	Tenants []string
 }
 
 type nodeRow struct {
@@ -191,13 +189,5 @@ func nodes(v *visit) (nodesModel, error) {
 	default:
 		m.Verdict.say(say.Many(len(m.Nodes), "node shares", "nodes share")+" all "+say.Many(c.Shards, "shard", "shards")+".", "", "")
 	}
-	found, err := v.client.Tenants(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")})
-	if err != nil {
-		return m, err
-	}
-	for i := range found.Data {
-		m.Tenants = append(m.Tenants, found.Data[i].Tenant)
-	}
-	m.pager = v.pager("/nodes", "", found.Next)
 	return m, nil
 }

@@ -24,6 +24,7 @@ type sourcesModel struct {
 
 // sourceRow is one source in a list.
 type sourceRow struct {
+	Whose      whose
 	Href, Name string
 	Pill       pill
 	Provider   string
@@ -82,7 +83,7 @@ func sources(v *visit) (sourcesModel, error) {
 }
 
 func (v *visit) sourceRow(s *client.Source) sourceRow {
-	r := sourceRow{Href: v.link("/sources/" + s.ID), Name: s.Name, Pill: sourcePill(s), Provider: s.Provider.Title, Address: v.ingest(s)}
+	r := sourceRow{Whose: v.whose(s.Tenant), Href: v.link("/sources/" + s.ID), Name: s.Name, Pill: sourcePill(s), Provider: s.Provider.Title, Address: v.ingest(s)}
 	if s.Verify.Scheme == "none" {
 		r.Provider = "not verified"
 	}
@@ -101,7 +102,7 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 // ingest is the whole address where the provider sends its requests; empty with an outbox.
 func (v *visit) ingest(s *client.Source) string {
 	if strings.HasPrefix(s.IngestURL, "/") {
-		return v.place.URL(s.IngestURL)
+		return v.place.scheme + "://" + v.place.host + s.IngestURL // which has the base
 	}
 	return s.IngestURL
 }

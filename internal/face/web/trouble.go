@@ -19,14 +19,14 @@ func (t *trouble) number() string {
 
 // trouble is the trouble that a session may see, as of a moment ago; false: the API did not tell.
 func (w *web) trouble(r *http.Request, s *session) (trouble, bool) {
-	last := w.lastTrouble(sha256.Sum256([]byte(s.Pass)))
+	last := w.lastTrouble(sha256.Sum256([]byte(s.Pass + " " + s.Tenant)))
 	last.mu.Lock()
 	defer last.mu.Unlock()
 	began := w.Clock()
 	if began.Before(last.next) {
 		return last.is, last.ok
 	}
-	c, _ := w.caller(s.Pass, r)
+	c, _ := w.caller(s.Pass, s.Tenant, r)
 	is, err := readTrouble(r.Context(), c, w.Bounds.Open)
 	if r.Context().Err() != nil { // the browser has left; the next one asks again
 		return last.is, last.ok

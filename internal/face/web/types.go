@@ -159,7 +159,8 @@ type session struct {
 	KeyID  string          `json:"n"` // of a person: the subject of passes
 	Role   grapnel.Role    `json:"r,omitempty"`
 	Name   string          `json:"m"`
-	Tenant string          `json:"t"` // empty: all tenants
+	Tenant string          `json:"t"`           // empty: all tenants
+	Only   string          `json:"w,omitempty"` // the one tenant that a session of all tenants looks at; see narrowed
 	Scopes []grapnel.Scope `json:"s"`
 	Ends   time.Time       `json:"e"`
 
@@ -228,9 +229,9 @@ type assets struct {
 // inProcess sends a client's requests to the API's handler as calls, without a connection. They
 // carry the address of the browser, so that the API's limits for wrong keys count browsers.
 type inProcess struct {
-	api        http.Handler
-	remoteAddr string
-	forwarded  []string // X-Forwarded-For of the browser's request
+	api     http.Handler
+	tenant  string        // that the requests are narrowed to; empty: none
+	browser *http.Request // whose request it is
 
 	mu    sync.Mutex
 	heard hash.Hash // of all answers; nil: not summed up
@@ -389,6 +390,7 @@ var asks = map[string]string{
 	"/policies":     "Find policies by name or id",
 	"/keys":         "Find API keys by name or id",
 	"/audit":        "Find actions by the thing, the key or the person, or words of the reason",
+	"/customers":    "Search customers by name",
 }
 
 func titleOf(service string) string {

@@ -23,7 +23,10 @@ import (
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
 	if v.session != nil {
-		v.client, v.answers = w.caller(v.session.Pass, r)
+		if !ofAll(r.URL.Path) {
+			v.session = v.session.narrowed()
+		}
+		v.client, v.answers = w.caller(v.session.Pass, v.session.Tenant, r)
 	}
 	return v
 }
@@ -119,6 +122,9 @@ func (v *visit) notice() string {
 
 // model asks the API for the page's view model.
 func (v *visit) model() (any, error) {
+	if err := v.ofThese(); err != nil {
+		return nil, err
+	}
 	if !v.session.May(v.page.scope) && v.session.portal {
 		return nil, refused(http.StatusForbidden, "This link does not allow that.", "Ask for a link that does, where you got this one.")
 	}
@@ -157,6 +163,10 @@ func (v *visit) seeOther(address string) {
 
 // json answers with the page's twin: the API's own answer to the session's key.
 func (v *visit) json() {
+	if err := v.ofThese(); err != nil {
+		v.fail(err)
+		return
+	}
 	w := &recorder{header: http.Header{}}
 	path, query := v.page.twin(v)
 	if err := v.pass(w, path, query); err != nil {
@@ -176,8 +186,9 @@ func (v *visit) pass(to http.ResponseWriter, path string, query url.Values) erro
 	}
 	rq.URL.RawQuery = query.Encode()
 	rq.Header.Set("Authorization", "Bearer "+v.session.Pass)
-	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
-	forward(rq, v.Header.Values(forwardedFor))
+	rq.RequestURI = rq.URL.RequestURI()
+	forward(rq, v.Request)
+	narrow(rq, v.answers.tenant)
 	v.web.API.ServeHTTP(to, rq)
 	return nil
 }
@@ -348,7 +359,7 @@ func (v *visit) visible(all []entry, here string) (seen []entry) {
 			e.Path, e.Key = tabs[0].Path, tabs[0].Key
 		} else {
 			i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.address() == e.Path })
-			if i < 0 || !v.session.May(v.web.pages[i].scope) {
+			if i < 0 || !v.session.May(v.web.pages[i].scope) || ofAll(e.Path) && v.session.Tenant != "" && v.session.Only == "" {
 				continue
 			}
 			e.Path = v.link(e.Path)
@@ -413,7 +424,7 @@ func (v *visit) bare(title string) sheet {
 	}
 	s.Lists = listFiles{v.asset("lists.css"), v.asset("lists.js"), v.asset("search.js")}
 	if v.session != nil {
-		s.Token = v.web.seals.token(v.session.ID)
+		s.Token = v.web.seals.token(v.session.form())
 	}
 	return s
 }
@@ -450,3 +461,11 @@ func (v *visit) typed(at *field) string {
 }
 
 func (v *visit) at(t time.Time) moment { return moment{t, v.now} }
+
+// ofThese refuses sessions that are bound to a tenant the pages about customers.
+func (v *visit) ofThese() error {
+	if strings.HasPrefix(v.URL.Path, "/customers") && v.session.Tenant != "" {
+		return refused(http.StatusNotFound, "Page not found.", "Sessions that are bound to a tenant see that tenant only.")
+	}
+	return nil
+}

@@ -54,6 +54,11 @@
     while (f) { const next = f.nextSibling; f.remove(); f = next; }
   };
   const ready = of => { all("[data-js]", of).forEach(e => { e.hidden = false; }); all("[data-nojs]", of).forEach(e => { e.hidden = true; }); };
+  // Another tab has chosen another customer for the session: what this one shows is not what its updates would be.
+  if (root.dataset.tenant !== undefined) {
+    localStorage.setItem("tenant", root.dataset.tenant);
+    addEventListener("storage", e => { if (e.key === "tenant" && e.newValue !== root.dataset.tenant && $("#live-main[data-live]")) location.reload(); });
+  }
   const main = $("#live-main"), light = $("#live"), aloud = $("#aloud");
   let spoke = 0, aimed = 0, late = 0; // rows stay for 2 s after the pointer has moved over one
   document.addEventListener("pointermove", e => { aimed = e.target.closest("tr[data-row]") ? Date.now() : 0; });
