@@ -88,6 +88,10 @@ func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
 				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"}}
 		case "source":
 			choices[in.at], err = v.sourceOptions()
+		case "event_types":
+			if in.kind == kindTicks {
+				choices[in.at], _, err = v.typeOptions()
+			}
 		}
 		if err != nil {
 			return form{}, err
@@ -150,6 +154,19 @@ func (v *visit) policyOptions(usual string) ([]option, error) {
 	return all, nil
 }
 
+// typeOptions are the event types that are registered; more: there are too many to tick.
+func (v *visit) typeOptions() (all []option, more bool, err error) {
+	found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: mostOptions})
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range found.Data {
+		t := &found.Data[i]
+		all = append(all, option{Value: t.Name, Word: t.Name, Says: t.Description, Href: v.link("/event-types/" + url.PathEscape(t.ID))})
+	}
+	return all, found.Next != "", nil
+}
+
 func (v *visit) sourceOptions() ([]option, error) {
 	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: mostOptions})
 	if err != nil {
@@ -164,7 +181,11 @@ func (v *visit) sourceOptions() ([]option, error) {
 
 // newEndpoint is the page that adds an endpoint, with its three choices.
 func newEndpoint(v *visit) (formModel, error) {
-	f, err := v.endpointForm(v.own(), nil)
+	b, err := v.own()
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.endpointForm(b, nil)
 	if err != nil {
 		return formModel{}, err
 	}
@@ -205,7 +226,11 @@ func (at *field) set(value string) {
 }
 
 func addEndpoint(v *visit) (string, error) {
-	in, own := v.creation(v.own())
+	b, err := v.own()
+	if err != nil {
+		return "", err
+	}
+	in, own := v.creation(b)
 	return "", joined(own, v.makeEndpoint(in))
 }
 
@@ -228,7 +253,11 @@ func editEndpoint(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	f, err := v.endpointForm(v.own(), e)
+	b, err := v.own()
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.endpointForm(b, e)
 	if err != nil {
 		return formModel{}, err
 	}
@@ -240,7 +269,11 @@ func editEndpoint(v *visit) (formModel, error) {
 
 func saveEndpoint(v *visit) (string, error) {
 	said := ""
-	notice, err := v.save(v.own(), "/endpoints/{id}", "Saved", func(id string, changes map[string]any) error {
+	b, err := v.own()
+	if err != nil {
+		return "", err
+	}
+	notice, err := v.save(b, "/endpoints/{id}", "Saved", func(id string, changes map[string]any) error {
 		said = ": " + say.Many(len(changes), "setting", "settings") + "."
 		_, err := v.client.UpdateEndpoint(v.Context(), id, changes)
 		return err
@@ -248,16 +281,21 @@ func saveEndpoint(v *visit) (string, error) {
 	return notice + said, err
 }
 
-// own is the part of the form of an endpoint that the session may set.
-func (v *visit) own() *blank {
+// own is the part of the form of an endpoint that the session may set. Customers tick event types
+// if any are registered, and write patterns if none are, or too many.
+func (v *visit) own() (*blank, error) {
 	if !v.session.portal {
-		return &endpointBlank
+		return &endpointBlank, nil
 	}
 	b := endpointBlank.only(customerRows)
+	types, more, err := v.typeOptions()
 	for i := range b.rows {
-		if b.rows[i].at == "headers" {
-			b.rows[i].when = "create" // the API does not show their values, which a form would send back
+		switch in := &b.rows[i]; {
+		case in.at == "headers":
+			in.when = "create" // the API does not show their values, which a form would send back
+		case in.at == "event_types" && len(types) > 0 && !more:
+			in.kind, in.help = kindTicks, "none ticked: every type, also those that are added later"
 		}
 	}
-	return b
+	return b, err
 }

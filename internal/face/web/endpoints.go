@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
+	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
@@ -18,7 +19,8 @@ type endpointsModel struct {
 	Verdict verdict
 	Bad     []endpointRow
 	Well    []endpointRow
-	Shown   string // how many of the healthy ones are on this page; empty: there is no endpoint yet
+	Shown   string  // how many of the healthy ones are on this page; empty: there is no endpoint yet
+	Rates   []chart // of a portal: how the first attempts went, by the hour and by the day
 }
 
 func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
@@ -89,10 +91,19 @@ func endpoints(v *visit) (endpointsModel, error) {
 		}
 	}
 	healthy, others := o.Endpoints.Healthy, o.Endpoints.All-o.Endpoints.Healthy
-	m.Verdict.say(say.Many(healthy, "endpoint is", "endpoints are")+" healthy.", "", words.Pending(v.now, o))
+	well := "healthy"
+	if v.session.portal {
+		well = "working"
+	}
+	m.Verdict.say(say.Many(healthy, "endpoint is", "endpoints are")+" "+well+".", "", words.Pending(v.now, o))
 	if others > 0 {
 		m.Verdict.Pieces[0].Text = say.Many(others, "endpoint needs", "endpoints need") + " attention; " +
-			say.Many(healthy, "other is", "others are") + " healthy."
+			say.Many(healthy, "other is", "others are") + " " + well + "."
+	}
+	if v.session.portal && cursor == "" {
+		if err := m.rates(v); err != nil {
+			return m, err
+		}
 	}
 	m.pager = v.pager("/endpoints", cursor, found.Next, "q", word)
 	if word != "" {
@@ -104,6 +115,50 @@ func endpoints(v *visit) (endpointsModel, error) {
 		m.Shown += " of " + say.Count(healthy)
 	}
 	return m, nil
+}
+
+// rateSpans are the times that these charts show.
+var rateSpans = []struct {
+	bucket, title, hint, form string
+	width, parts              time.Duration
+}{
+	{"hour", "Success by the hour", "last 24 h", "15:04", time.Hour, 24},
+	{"day", "Success by the day", "last 28 days", "2 Jan", 24 * time.Hour, 28},
+}
+
+// rates are the charts of a customer's own success, counted when first attempts are made.
+func (m *endpointsModel) rates(v *visit) error {
+	for _, of := range rateSpans {
+		stats, err := v.client.Stats(v.Context(), client.StatsFilter{From: v.now.Add(-of.parts * of.width), Bucket: of.bucket})
+		if err != nil {
+			return err
+		}
+		c := chart{Title: of.title, Hint: firstAttempts(&stats.Totals) + ", " + of.hint}
+		if stats.Totals.FirstAttempts == 0 {
+			c.Hint, c.Empty = of.hint, "Nothing was sent to you in this time."
+		} else {
+			var bars []picture.Bar
+			parts := spread(stats.Data, stats.From, v.now, of.width)
+			for i := range parts {
+				p := &parts[i]
+				bars = append(bars, picture.Bar{Says: p.At.UTC().Format(of.form) + " UTC: " + firstAttempts(&p.Totals), Parts: []picture.Part{
+					{Tone: toneOK, Value: float64(p.FirstAttemptSuccess)}, {Tone: toneBad, Value: float64(p.FirstAttempts - p.FirstAttemptSuccess)}}})
+			}
+			c.Picture = drawn(picture.Bars(bars, of.title+": "+firstAttempts(&stats.Totals)+" in the "+of.hint+"."))
+			c.Axis = []string{parts[0].At.UTC().Format(of.form), parts[len(parts)/2].At.UTC().Format(of.form), "now (UTC)"}
+		}
+		m.Rates = append(m.Rates, c)
+	}
+	return nil
+}
+
+// firstAttempts says how many of the first attempts succeeded.
+func firstAttempts(t *client.Totals) string {
+	if t.FirstAttempts == 0 {
+		return "nothing sent"
+	}
+	return say.Percent(t.FirstAttemptSuccess, t.FirstAttempts) + " % of " +
+		say.Many(t.FirstAttempts, "first attempt", "first attempts") + " succeeded"
 }
 
 // mostLeading is how many endpoints of all pages the first page begins with.

@@ -69,7 +69,16 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		if v.again() {
 			value = v.typed(&shown)
 		}
-		shown = in.field(b.of, value, chosenToo(choices[in.at], value))
+		offered := choices[in.at]
+		if values := []string{value}; offered != nil {
+			if shown.Kind == kindTicks {
+				values = strings.Fields(value)
+			}
+			for _, one := range values {
+				offered = chosenToo(offered, one)
+			}
+		}
+		shown = in.field(b.of, value, offered)
 		if in.group != "" || len(f.Groups) == 0 {
 			f.Groups = append(f.Groups, formGroup{Title: in.group, Folded: slices.Contains(folded, in.group)})
 		}

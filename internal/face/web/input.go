@@ -50,6 +50,8 @@ const (
 // option is one of the values that a choice has.
 type option struct {
 	Value, Word string
+	Says        string // what it is, for a list of ticks
+	Href        string // where there is more about it
 	Chosen      bool
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/rand"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -213,5 +214,78 @@ func TestSearchesNameQueues(t *testing.T) {
 	body := s.ask("GET", "/replays/new?q=endpoint:by-name", nil).Body.String()
 	if !strings.Contains(body, `href="/queues/que_1"`) {
 		t.Errorf("the queue is not found: %s", body)
+	}
+}
+
+// TestCustomersTickEventTypes: where types are registered, the form of an endpoint offers them with
+// description and example, keeps the patterns that an endpoint has besides, and sends the ticked ones
+// as a list; without registered types, patterns are written.
+func TestCustomersTickEventTypes(t *testing.T) {
+	s := portalSite(t, pass.Look{}, allPortalScopes...)
+	var sent string
+	inner := s.web.API
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/v1/endpoints" {
+			text, _ := io.ReadAll(r.Body)
+			sent = string(text)
+		}
+		inner.ServeHTTP(w, r)
+	})
+	s.handler = s.web.mux()
+	s.api.edit = func(name string, answer any) any {
+		if name == "endpoint" {
+			answer.(map[string]any)["event_types"] = []string{"payment.booked", "order.*"}
+		}
+		return answer
+	}
+	body := s.ask("GET", "/portal/endpoints/new", nil).Body.String()
+	for _, has := range []string{`type="checkbox" name="event_types" value="payment.booked"`, "A payment was booked in the ledger.",
+		`href="/portal/event-types/typ_01m849ppyweq7tjdwy30h2np3z"`} {
+		if !strings.Contains(body, has) {
+			t.Errorf("the form lacks %s", has)
+		}
+	}
+	body = s.ask("GET", "/portal/endpoints/ep_1/edit", nil).Body.String()
+	for _, has := range []string{`value="payment.booked" checked`, `value="order.*" checked`} {
+		if !strings.Contains(body, has) {
+			t.Errorf("the form of an endpoint lacks %s", has)
+		}
+	}
+	form := url.Values{"token": {s.token("/portal/endpoints/new")}, "url": {"https://a.example"}, "event_types": {"payment.booked", "order.*"}}
+	if s.ask("POST", "/portal/endpoints/new", form); !strings.Contains(sent, `"event_types":["payment.booked","order.*"]`) {
+		t.Errorf("sent: %s", sent)
+	}
+	s.api.edit = func(name string, answer any) any {
+		if name == "event_types" {
+			answer.(map[string]any)["data"] = []any{}
+		}
+		return answer
+	}
+	if body := s.ask("GET", "/portal/endpoints/new", nil).Body.String(); !strings.Contains(body, `<textarea class="field" id="in-event_types"`) {
+		t.Error("without registered types patterns cannot be written")
+	}
+}
+
+// TestCustomersSeeTheirSuccessRate: as pictures with a sentence, from first attempts; the dashboard
+// has other charts.
+func TestCustomersSeeTheirSuccessRate(t *testing.T) {
+	s := portalSite(t, pass.Look{}, grapnel.ScopeRead)
+	body := s.ask("GET", "/portal/endpoints", nil).Body.String()
+	if n := strings.Count(body, " succeeded in the last "); n != 2 || !strings.Contains(body, "Success by the day") {
+		t.Errorf("%d charts have a sentence: %s", n, body)
+	}
+	s.api.edit = func(name string, answer any) any {
+		if name == "stats" {
+			answer.(map[string]any)["data"], answer.(map[string]any)["totals"] = []any{}, map[string]any{}
+		}
+		return answer
+	}
+	if body := s.ask("GET", "/portal/endpoints", nil).Body.String(); !strings.Contains(body, "Nothing was sent to you in this time.") {
+		t.Error("without attempts there is no sentence")
+	}
+	d := newSite(t, nil)
+	d.signIn()
+	if body := d.ask("GET", "/endpoints", nil).Body.String(); strings.Contains(body, "Success by") {
+		t.Error("the dashboard's list has the charts")
 	}
 }
