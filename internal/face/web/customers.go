@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -30,7 +31,8 @@ type customerRow struct {
 	Pending    string
 	Dead       string
 	Letters    string // where the dead letters are
-	Active     moment
+	Active     moment // the hour; of the present one the list says no time
+	Recent     bool
 	Only       string // the action that looks at this tenant only
 }
 
@@ -42,6 +44,7 @@ func (v *visit) customerRow(t *client.Tenant) customerRow {
 	worst, counts := words.Endpoints(&n.Endpoints)
 	r := customerRow{Name: t.Tenant, Href: v.link(at), Pill: pill(worst), Counts: counts, Active: v.atOr(n.ActiveAt),
 		Only: v.link(at + "/only")}
+	r.Recent = r.Active.Set() && v.now.Sub(r.Active.At) < time.Hour
 	if n.Pending > 0 {
 		r.Pending = say.Count(n.Pending)
 	}
