@@ -46,12 +46,13 @@ func channelsTest(s *session) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "test CHANNEL", Short: "Send a test alert to one channel, and show its answer", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+		Long: "Sends a test alert to one channel, waits for the service's answer and prints it. Exits 9 if it did not take the message.",
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			d, err := r.TestChannel(ctx, args[0])
 			if err != nil {
-				return cli.View{}, err
+				return err
 			}
-			return viewOf(r, deliveryView)(attempted(ctx, r, d, wait))
+			return outcome(ctx, r, d, wait, "the service did not take the message")
 		}),
 	}
 	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt; 0s: do not wait")

@@ -561,8 +561,8 @@ func TestEmptyListsSaySo(t *testing.T) {
 	}
 }
 
-// `endpoints test` shows how its attempt ended, and the exit code says whether the receiver took
-// the event.
+// `endpoints test` and `channels test` show how their attempt ended, and the exit code says whether
+// the receiver took the event.
 func TestTestWaitsForTheAnswer(t *testing.T) {
 	looks := 0
 	f := newFake(t, func(r *http.Request) (int, string) {
@@ -578,6 +578,10 @@ func TestTestWaitsForTheAnswer(t *testing.T) {
 	}
 	if strings.Contains(got.out, "sequence") {
 		t.Errorf("a test is in no line: %s", got.out)
+	}
+	looks = 0
+	if got = invoke(t, f.env(), "", "channels", "test", "chn_1"); got.code != cli.ExitPartial || !strings.Contains(got.errs, "the service did not take the message: 422") {
+		t.Errorf("channels test: %+v", got)
 	}
 	looks = -1 << 20
 	if got = invoke(t, f.env(), "", "endpoints", "test", "ep_1", "--wait", "150ms"); got.code != 0 || !strings.Contains(got.out, "pending") ||

@@ -136,13 +136,7 @@ func endpointsTest(s *session) *cobra.Command {
 			if wait > 0 {
 				wait += delay
 			}
-			if d, err = attempted(ctx, r, d, wait); err == nil {
-				err = r.Print(deliveryView(r, d))
-			}
-			if err == nil && d.AttemptsMade > 0 && d.Status != grapnel.Delivered {
-				err = cli.Partial("the receiver did not take the event: %s", lastOutcome(d))
-			}
-			return err
+			return outcome(ctx, r, d, wait, "the receiver did not take the event")
 		}),
 	}
 	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt, besides --delay; 0s: do not wait")
@@ -150,6 +144,18 @@ func endpointsTest(s *session) *cobra.Command {
 	c.Flags().StringVar(&eventType, "type", "", "type of the event")
 	c.Flags().StringVarP(&data, "data", "d", "", "its data: JSON, @FILE, or - for standard input")
 	return c
+}
+
+// outcome waits for a test's attempt and prints it. A failure is an error with the fault's name.
+func outcome(ctx context.Context, r reader, d *client.Delivery, wait time.Duration, fault string) error {
+	d, err := attempted(ctx, r, d, wait)
+	if err == nil {
+		err = r.Print(deliveryView(r, d))
+	}
+	if err == nil && d.AttemptsMade > 0 && d.Status != grapnel.Delivered {
+		err = cli.Partial("%s: %s", fault, lastOutcome(d))
+	}
+	return err
 }
 
 // attempted is a delivery after its first attempt, or before it if the attempt takes longer than

@@ -101,7 +101,7 @@ func inboxView(r reader, q *client.Request) cli.View {
 	return object(q.ID, q.JSON(), [][]string{
 		{"request", q.ID}, {"outcome", string(q.Outcome)}, {"why", q.Reason}, {"event", q.EventID}, {"type", q.Type}, {"key", q.Key},
 		{"source", q.SourceID}, {"tenant", q.Tenant}, {"received", r.Time(&q.ReceivedAt)}, {"from", q.Remote},
-		{"request line", q.Method + " " + q.Path}, {"known by", known},
+		{"request line", q.Method + " " + q.Path}, {"dedupe by", known},
 	}, cli.Part{Title: "How it was verified", Rows: checks}, cli.Part{Title: "Headers", Rows: headers},
 		cli.Part{Title: "Body", Rows: readable(q.Content())})
 }

@@ -108,9 +108,9 @@ func sourceView(r reader, one *client.Source) cli.View {
 	for i, b := range one.Dedupe.By {
 		by[i] = string(b)
 	}
-	known := "nothing: every request becomes an event"
+	known := "not recognised: every request becomes an event"
 	if len(by) > 0 {
-		known = "the first it has of " + strings.Join(by, ", ") + ", for " + one.Dedupe.Window.String()
+		known = "recognised by " + strings.Join(by, ", else ") + ", for " + say.Spoken(time.Duration(one.Dedupe.Window))
 	}
 	tolerance := ""
 	if one.Verify.Tolerance != nil {
@@ -151,7 +151,7 @@ func sourceView(r reader, one *client.Source) cli.View {
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
 		{"algorithm", one.Verify.Algorithm}, {"encoding", one.Verify.Encoding}, {"prefix", one.Verify.Prefix},
 		{"timestamp header", one.Verify.TimestampHeader}, {"id header", one.Verify.IDHeader}, {"type header", one.Verify.TypeHeader},
-		{"username", one.Verify.Username}, {"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},
+		{"username", one.Verify.Username}, {"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"duplicates", known},
 		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"event id", one.EventID},
 		{"public url", one.PublicURL}, {"rate limit", limit}, {"largest body", largest},
 		{"refused", refused}, {"created", r.Time(&one.CreatedAt)},

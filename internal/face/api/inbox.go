@@ -59,7 +59,7 @@ func inboxAside(s *grapnel.Aside) wire.InboxRequest {
 			v.Reason = fmt.Sprintf("with the signature of %s, under another id or type", s.Event)
 			break
 		}
-		v.Reason = fmt.Sprintf("known by the same %s as %s, with another body", strings.ReplaceAll(string(s.By), "_", " "), s.Event)
+		v.Reason = fmt.Sprintf("the %s of %s, with another body", strings.ReplaceAll(string(s.By), "_", " "), s.Event)
 	default:
 		v.Reason = "not verified"
 		if s.Why == grapnel.AsideRefused {

@@ -202,7 +202,7 @@ func TestInboxShowsHowARequestCame(t *testing.T) {
 // A conflict is of an id or of the content, or of a signature that was used before.
 func TestInboxSaysWhatAConflictIsOf(t *testing.T) {
 	for by, want := range map[grapnel.DedupeBy]string{
-		grapnel.ByEventID: "known by the same event id as evt_1, with another body", "": "with the signature of evt_1, under another id or type",
+		grapnel.ByEventID: "the event id of evt_1, with another body", "": "with the signature of evt_1, under another id or type",
 	} {
 		aside := grapnel.Aside{Why: grapnel.AsideConflict, Event: "evt_1", Intake: grapnel.Intake{By: by}}
 		if got := inboxAside(&aside).Reason; got != want {

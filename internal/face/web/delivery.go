@@ -66,9 +66,9 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 		m.Facts.at("Finished", v.at(*d.FinishedAt))
 	}
 	m.Facts.link("Event", d.EventID, v.eventLink(d.Tenant, d.EventID))
-	m.Facts.link("Key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
+	m.Facts.link("Ordering key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
 	if d.Sequence > 0 {
-		m.Facts.add("Position of its key", say.Count(d.Sequence))
+		m.Facts.add("Position in its ordering key", say.Count(d.Sequence))
 	}
 	if ep != nil {
 		m.Facts.add("Policy", words.Policy(ep.Policy, ep.PolicyChanges))

@@ -225,7 +225,7 @@ func (m *eventModel) facts(v *visit, e *client.Event) {
 		m.Facts = append(m.Facts, fact{Name: "Erased", At: v.at(*e.ErasedAt)})
 	}
 	if e.Key != "" {
-		m.Facts = append(m.Facts, fact{Name: "Key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
+		m.Facts = append(m.Facts, fact{Name: "Ordering key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
 	}
 	m.Facts = append(m.Facts, fact{Name: "Type", Value: e.Type, Href: v.link("/events" + withQuery("q", token{"type", e.Type}.String()))},
 		fact{Name: "Source", Value: cmp.Or(e.SourceName, e.Source, "published by the API"), Href: v.sourceLink(e.Source)}, fact{Name: "Content type", Value: e.ContentType},

@@ -187,11 +187,11 @@ func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
 	if src != nil && src.Provider.RetriesFor != nil && turnedAway {
 		m.Facts.add("Provider repeats", src.Provider.Retries)
 	}
-	m.Facts.add("From", r.Remote, "Event", r.EventID, "Type", r.Type, "Key", r.Key)
+	m.Facts.add("From", r.Remote, "Event", r.EventID, "Type", r.Type, "Ordering key", r.Key)
 	if r.KnownBy != nil {
-		m.Facts.add("Recognised by", string(r.KnownBy.By)+" "+r.KnownBy.Value)
+		m.Facts.add("Duplicates have the same", string(r.KnownBy.By)+" "+r.KnownBy.Value)
 	} else {
-		m.Facts.add("Recognised by", "nothing; a duplicate would be a new event")
+		m.Facts.add("Duplicates", "not recognised: a repeated request becomes another event")
 	}
 	m.Facts.add("Content type", r.ContentType, "Size", say.Many(r.Size, "byte", "bytes"), "Tenant", r.Tenant)
 }

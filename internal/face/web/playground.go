@@ -149,7 +149,7 @@ func (m *playgroundModel) look(v *visit) error {
 	}
 	slices.SortStableFunc(m.Rows, func(a, b wantRow) int { return strings.Compare(b.Pill.Tone, a.Pill.Tone) })
 	if shown := wanted + mostUnwanted; len(m.Rows) > shown {
-		m.Others, m.Rows = say.Many(len(m.Rows)-shown, "other does not, and is not shown", "others do not, and are not shown"), m.Rows[:shown]
+		m.Others, m.Rows = say.Many(len(m.Rows)-shown, "more endpoint would not get it", "more endpoints would not get it"), m.Rows[:shown]
 	}
 	m.Verdict.Pieces = []piece{{say.Many(wanted, "endpoint", "endpoints") + " would get it; " + say.Many(len(p.Endpoints)-wanted, "other", "others") + " would not.", ""}}
 	if p.More {

@@ -179,7 +179,7 @@ func nodes(v *visit) (nodesModel, error) {
 	}
 	switch {
 	case !c.Shared:
-		m.Verdict.say("This node has its store for itself.", "", "There is one node; nothing is divided.")
+		m.Verdict.say("This is the only node.", "", "All endpoints are its own.")
 	case c.Unowned > 0:
 		m.Verdict.say(say.Many(c.Unowned, "shard has", "shards have")+" no node.", toneBad,
 			"Nothing is attempted for their endpoints until a node takes them.")

@@ -111,7 +111,7 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 	case worst["kept"] == nil:
 		out.Pieces = []piece{{"Too few events to judge the promises.", ""}}
 	case worst["few"] != nil:
-		out.Pieces = []piece{{"The promises that can be judged are kept.", ""}}
+		out.Pieces = []piece{{"All promises with enough events are kept.", ""}}
 		first = worst["kept"]
 	default:
 		out.Pieces = []piece{{"All promises are kept.", ""}}

@@ -9,7 +9,7 @@ import (
 func TestPromisesPage(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
-	if body := s.ask("GET", "/slo", nil).Body.String(); !strings.Contains(body, "The promises that can be judged are kept.") ||
+	if body := s.ask("GET", "/slo", nil).Body.String(); !strings.Contains(body, "All promises with enough events are kept.") ||
 		!strings.Contains(body, "budget left 100 %") || strings.Count(body, `class="daybars"`) != 4 ||
 		!strings.Contains(body, "/incidents/inc_") {
 		t.Errorf("the page is %s", body)
