@@ -100,7 +100,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	status, text := a.ask("", http.MethodGet, "/openapi.json", nil)
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
-	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
+	open := []string{"/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
 		"/v1/alert-links/{link}"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {

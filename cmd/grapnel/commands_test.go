@@ -449,7 +449,7 @@ func (r result) problem() string {
 }
 
 func TestErrorsAreProblemsForPrograms(t *testing.T) {
-	const text = `{"type":"/docs#problem-not_found","status":404,"code":"not_found","detail":"there is no such event","errors":[],"request_id":"req_1"}`
+	const text = `{"type":"/docs/problems#not_found","status":404,"code":"not_found","detail":"there is no such event","errors":[],"request_id":"req_1"}`
 	f := newFake(t, always(404, text))
 	for _, form := range []string{"json", "jsonl"} {
 		if got := invoke(t, f.env(), "", "events", "show", "evt_1", "-o", form); got.problem() != text || got.out != "" {

@@ -264,16 +264,21 @@ func TestDashboardBelowAPath(t *testing.T) {
 	}
 }
 
-// TestWithoutDashboard: switched off, its addresses are the API's.
+// TestWithoutDashboard: switched off, its addresses are the API's; the reference is there, without a
+// way to sign in.
 func TestWithoutDashboard(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.NoDashboard = testKey, true
 	s := start(t, o)
 	b := newBrowser(t, s.URL())
-	for _, path := range []string{"/", "/login", "/deliveries", "/assets/app.css"} {
+	for _, path := range []string{"/", "/login", "/deliveries", "/portal"} {
 		if status, header, _ := b.ask("GET", path, nil); status != 404 || header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: answered %d %v", path, status, header)
 		}
+	}
+	if status, _, page := b.ask("GET", "/docs/endpoints", nil); status != 200 || !strings.Contains(page, s.URL()+"/v1/endpoints") ||
+		strings.Contains(page, "/login") {
+		t.Errorf("the reference: answered %d %.200s", status, page)
 	}
 }
 

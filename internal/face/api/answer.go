@@ -26,7 +26,6 @@ type answer struct {
 	challenge   bool
 	busy        bool // see errBusy
 	allow       string
-	policy      string // Content-Security-Policy
 	header      map[string]string
 	instead     http.Handler // writes the answer itself
 }
@@ -67,7 +66,6 @@ func (ans *answer) write(to *answering, r *http.Request) {
 	}
 	to.set("Content-Type", contentType)
 	to.set("Allow", ans.allow)
-	to.set("Content-Security-Policy", ans.policy)
 	for name, value := range ans.header {
 		to.set(name, value)
 	}

@@ -128,7 +128,6 @@ type api struct {
 	simulations  chan struct{} // one for each that runs
 	explanations chan struct{} // the same
 	document     func() []byte // the OpenAPI document, made when it is first asked for
-	manual       func() []byte // the same, for people
 	unavailable  backoff.Tally // requests that the store could not serve
 }
 

@@ -82,7 +82,7 @@ func TestTypesOfProblemsLeadToTheManual(t *testing.T) {
 		"invalid":    w.ask(admin, "POST", "/v1/events/batch", `{"events":[{"type":"a b","data":1}]}`),
 		"unverified": w.ask("", "POST", "/in/src_1", "{}"),
 	} {
-		if want = `"type":"/hooks/docs#problem-` + want + `"`; !strings.Contains(string(r.body), want) {
+		if want = `"type":"/hooks/docs/problems#` + want + `"`; !strings.Contains(string(r.body), want) {
 			t.Errorf("answered %s, want %s", r.body, want)
 		}
 	}

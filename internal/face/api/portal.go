@@ -46,7 +46,7 @@ func portalRoutes() []route {
 	}
 }
 
-// portalTag is the heading of the portal's routes in the manual.
+// portalTag is the heading of the portal's routes in the reference.
 const portalTag = "Portal"
 
 const mostLogo = 12 << 10 // bytes

@@ -34,7 +34,7 @@ type kind struct {
 	code   grapnel.Code
 	status int
 	title  string
-	hint   string // what a caller can do about it, for the manual
+	hint   string // what a caller can do about it, for the reference
 	later  bool   // it makes sense to repeat the request after a moment
 }
 
@@ -78,8 +78,8 @@ func kindOf(code grapnel.Code) kind {
 	return kindOf(codeInternal)
 }
 
-// problemType is where the manual describes a code.
-func problemType(code grapnel.Code) string { return "/docs#problem-" + string(code) }
+// problemType is where the reference describes a code.
+func problemType(code grapnel.Code) string { return "/docs/problems#" + string(code) }
 
 // mayBeDone is the detail for a caller whose commit was not answered.
 const mayBeDone = "The database did not answer, so this may have been done or not. Repeat the request with the same id or " +
@@ -87,7 +87,7 @@ const mayBeDone = "The database did not answer, so this may have been done or no
 
 // problem is the answer for err. Only a grapnel.Error shows its text; of others the caller learns
 // that they happened. A lost answer is 503 on every route: repeating the request is safe, and 500
-// would keep clients from it. below is the path below which the caller reaches the manual.
+// would keep clients from it. below is the path below which the caller reaches the reference.
 func problem(err error, requestID, below string) Problem {
 	p := Problem{Detail: "The request failed because of an internal error.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// promiseTag is the heading of promises and incidents in the manual.
+// promiseTag is the heading of promises and incidents in the reference.
 const promiseTag = "Promises"
 
 func promiseRoutes() []route {

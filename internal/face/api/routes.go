@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/allowance"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
@@ -70,10 +68,7 @@ func New(o Options) http.Handler {
 		}
 	}
 	checkForms(a.routes)
-	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
-	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
-	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
-	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
+	a.document = sync.OnceValue(func() []byte { return openapi.Encode(openapi.Document(describeAPI(a.routes, &a.Bounds))) })
 	return a.mux()
 }
 
@@ -93,7 +88,7 @@ func checkForms(routes []route) {
 	}
 }
 
-// routes lists everything. The order is that of the manual.
+// routes lists everything. The order within a tag is that of the reference.
 func routes() []route {
 	return slices.Concat(
 		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),

@@ -2,8 +2,6 @@ package api
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"strconv"
 
@@ -45,8 +43,6 @@ func serviceRoutes() []route {
 			gives: map[int]any{200: texts{"text/plain": ""}}},
 		{method: "GET", path: "/openapi.json", open: anybody, handle: openAPI,
 			name: "openapi", tag: serviceTag, summary: "This document", gives: map[int]any{200: anything{}}},
-		{method: "GET", path: "/docs", open: anybody, handle: docs,
-			name: "docs", tag: serviceTag, summary: "This document, for people", gives: map[int]any{200: texts{"text/html": ""}}},
 	}
 }
 
@@ -122,22 +118,10 @@ func openAPI(a *api, c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: doc}, nil
 }
 
-func docs(a *api, _ *call) (answer, error) { return htmlAnswer(a.manual()), nil }
-
 // statusPages is an answer as JSON or HTML.
 type statusPages struct{}
 
 // Contents is JSON, or a page for browsers.
 func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statuspage.Page{})}, "text/html": openapi.Text("")}
-}
-
-// htmlAnswer answers with a page that may use its own style and nothing else.
-func htmlAnswer(page []byte) answer {
-	sum := sha256.Sum256([]byte(openapi.Style()))
-	return answer{
-		status: http.StatusOK, body: page, contentType: "text/html; charset=utf-8",
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-	}
 }

@@ -200,7 +200,8 @@ func targets() []string {
 // TestPageRowsAreComplete: a row has all that a page needs, and every template belongs to a row.
 func TestPageRowsAreComplete(t *testing.T) {
 	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "once.html": true, "failure.html": true, "fields.html": true, "secret.html": true,
-		"alert-link.html": true, "open.html": true, "portal-layout.html": true} // the last two are of the portal
+		"alert-link.html": true, "open.html": true, "portal-layout.html": true, // the last two are of the portal
+		"docs.html": true}
 	sharedTemplates := []string{"form.html", "policy-form.html"}
 	places, keys := map[string]bool{}, map[string]string{}
 	for _, e := range append(navigation(), coachEntry()) {

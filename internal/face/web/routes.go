@@ -182,6 +182,18 @@ func Paths() (all []string) {
 // New makes the handler of the dashboard, which hands all other requests to the API.
 func New(o Options) http.Handler { return newWeb(o).mux() }
 
+// Reference makes the handler of the API reference alone, for a server without a dashboard. All
+// other requests go to the API.
+func Reference(o Options) http.Handler {
+	w := newWeb(o)
+	w.alone = true
+	mux := http.NewServeMux()
+	w.addReference(mux)
+	mux.HandleFunc("GET /assets/{name}", w.asset)
+	mux.Handle("/", w.API)
+	return mux
+}
+
 func newWeb(o Options) *web {
 	o.Bounds = bounds.Fill(o.Bounds)
 	if o.Clock == nil {
@@ -238,6 +250,7 @@ func (w *web) mux() http.Handler {
 	mux.HandleFunc("GET /deliveries/export", w.headed(w.export("/deliveries/export")))
 	mux.HandleFunc("GET /dead-letters/export", w.headed(w.export("/dead-letters/export")))
 	mux.HandleFunc("GET /assets/{name}", w.asset)
+	w.addReference(mux)
 	newPortal(w).portalMux(mux)
 	mux.HandleFunc("/", w.beyond)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

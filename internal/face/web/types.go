@@ -74,6 +74,7 @@ type Bounds struct {
 type web struct {
 	Options
 	home      string // the path below which its pages are: of the portal; else empty
+	alone     bool   // the server has no dashboard, only the reference of the API
 	seals     *seals
 	flows     *flows
 	pages     []page

@@ -167,15 +167,21 @@ func (v *visit) json() {
 		v.fail(err)
 		return
 	}
-	w := &recorder{header: http.Header{}}
-	path, query := v.page.twin(v)
-	if err := v.pass(w, path, query); err != nil {
+	if err := v.relay(v.page.twin(v)); err != nil {
 		v.fail(err)
-		return
+	}
+}
+
+// relay answers with the API's own answer to the session's key.
+func (v *visit) relay(path string, query url.Values) error {
+	w := &recorder{header: http.Header{}}
+	if err := v.pass(w, path, query); err != nil {
+		return err
 	}
 	v.rw.Header().Set("Content-Type", grapnel.JSONType)
 	v.rw.WriteHeader(max(w.status, http.StatusOK))
 	_, _ = v.rw.Write(w.body.Bytes())
+	return nil
 }
 
 // pass has the API answer a request with the session's key.

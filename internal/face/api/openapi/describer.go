@@ -10,7 +10,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 )
 
@@ -97,35 +96,4 @@ func (p *Parameter) describe(in string) *huma.Param {
 		s = &huma.Schema{Type: huma.TypeArray, Items: s}
 	}
 	return &huma.Param{Name: p.Name, In: in, Description: p.Doc, Required: p.Required, Schema: s}
-}
-
-// delivery describes what a receiver gets.
-func delivery() *huma.Operation {
-	op := &huma.Operation{
-		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery as the receiver gets it",
-		Description: "A POST with the event as JSON (format standard), as its data alone (raw), or as a CloudEvent in binary mode. " +
-			"Only an answer of 2xx is success; redirects are not followed. The same event can come more than once, with the same webhook-id.",
-		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{grapnel.JSONType: {Schema: Object(map[string]*huma.Schema{
-			"id": {Type: huma.TypeString}, "type": {Type: huma.TypeString}, "timestamp": {Type: huma.TypeString, Format: "date-time"},
-			"data":        {Description: "byte for byte as published"},
-			"data_base64": {Type: huma.TypeString, ContentEncoding: "base64", Description: "instead of data, if that is not JSON"},
-		}, "id", "type", "timestamp")}}},
-		Responses: map[string]*huma.Response{"2XX": {Description: "the delivery is finished"},
-			"default": {Description: "the policy decides what follows"}},
-	}
-	for _, h := range []struct{ name, doc string }{
-		{"webhook-id", "the event's id, the same at every attempt and replay"},
-		{"webhook-timestamp", "unix seconds of this attempt"},
-		{"webhook-signature", "v1,<base64 HMAC-SHA256> or v1a,<base64 ed25519> over id.timestamp.body; " +
-			"one for each live secret, separated by spaces"},
-		{"grapnel-attempt", "1 for the first"},
-		{"grapnel-delivery", "the delivery's id"},
-		{"grapnel-hops", "through how many servers like this one it has come"},
-		{"grapnel-sequence", "position in its lane"},
-		{"grapnel-trigger", "schedule, manual, replay, probe or test"},
-	} {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.doc,
-			Schema: &huma.Schema{Type: huma.TypeString}})
-	}
-	return op
 }

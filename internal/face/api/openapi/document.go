@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,15 +32,12 @@ func Document(what *Description) *huma.OpenAPI {
 			},
 			Responses: map[string]*huma.Response{},
 		},
-		Webhooks: map[string]*huma.PathItem{"delivery": {Post: delivery()}},
+		Webhooks: d.webhooks(),
 	}
 	for i := range what.Operations {
-		op := &what.Operations[i]
-		if !slices.ContainsFunc(doc.Tags, func(t *huma.Tag) bool { return t.Name == op.Tag }) {
-			doc.Tags = append(doc.Tags, &huma.Tag{Name: op.Tag, Description: what.Tags[op.Tag]})
-		}
-		doc.AddOperation(d.operation(op))
+		doc.AddOperation(d.operation(&what.Operations[i]))
 	}
+	doc.Extensions = map[string]any{"x-tagGroups": tagGroups(doc, what.Tags), "x-problems": what.Problems}
 	for _, k := range what.Problems {
 		status := strconv.Itoa(k.Status)
 		if k.Unlisted {
@@ -51,6 +47,9 @@ func Document(what *Description) *huma.OpenAPI {
 		if r == nil {
 			r = d.content("application/problem+json", what.Problem)
 			doc.Components.Responses[problemResponse(status)] = r
+			if k.Later {
+				r.Headers = map[string]*huma.Param{"Retry-After": header("seconds after which to repeat the request")}
+			}
 		} else {
 			r.Description += "; "
 		}
@@ -64,6 +63,19 @@ func Document(what *Description) *huma.OpenAPI {
 		}
 	}
 	return doc
+}
+
+// tagGroups adds the tags to the document, and returns them in groups.
+func tagGroups(doc *huma.OpenAPI, tags []Tag) (groups []map[string]any) {
+	for _, t := range tags {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: t.Name, Description: t.About})
+		if t.Head != "" {
+			groups = append(groups, map[string]any{"name": t.Head, "tags": []string(nil)})
+		}
+		last := groups[len(groups)-1]
+		last["tags"] = append(last["tags"].([]string), t.Name)
+	}
+	return groups
 }
 
 // NamedPolicy is the schema of a policy with its name. head is the type of the fields that are no

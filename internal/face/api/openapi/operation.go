@@ -1,16 +1,18 @@
 package openapi
 
 import (
+	"encoding/json"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 )
 
-// Description is what the document and the manual are made of.
+// Description is what the document is made of.
 type Description struct {
 	Operations []Operation
-	Tags       map[string]string // what the operations of each tag are about
+	Tags       []Tag // in the order in which a reader meets them
 	Problems   []Problem
 	Problem    any // a value of the type of all problems
 	Forms      strict.Forms
@@ -33,6 +35,22 @@ type Operation struct {
 	About   string
 	Takes   any         // a value of the body's type
 	Gives   map[int]any // a value of the answer's type, by status; nil: no body
+	Metered bool        // its answers have the unused part of the tenant's rate
+	Example Example
+}
+
+// Tag is a group of operations.
+type Tag struct {
+	Name, About string
+	Head        string // what this group and the following ones are part of; empty: as the one before
+}
+
+// Example is a request with its answers. Answers that are no JSON are JSON strings here.
+type Example struct {
+	Path    map[string]string          `json:"path,omitempty"`
+	Query   map[string]string          `json:"query,omitempty"`
+	Request json.RawMessage            `json:"request,omitempty"`
+	Answers map[string]json.RawMessage `json:"answers,omitempty"` // by status
 }
 
 // Parameter is a parameter of the query, or a header.
@@ -52,9 +70,12 @@ type Body struct {
 
 // Problem is one code that a problem can have.
 type Problem struct {
-	Code, Title, Hint string
-	Status            int
-	Unlisted          bool // no operation answers with it
+	Code     string `json:"code"`
+	Status   int    `json:"status"`
+	Title    string `json:"title"`
+	Hint     string `json:"hint"`
+	Later    bool   `json:"later"` // repeating the request after a moment helps
+	Unlisted bool   `json:"-"`     // no operation answers with it
 }
 
 // Contents is an answer that is not simply the JSON of a type. schema makes the schema of a value.
@@ -71,4 +92,8 @@ const (
 // Text describes an answer that is text.
 func Text(doc string) *huma.MediaType {
 	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: doc}}
+}
+
+func header(doc string) *huma.Param {
+	return &huma.Param{Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
 }

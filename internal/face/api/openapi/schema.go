@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -293,24 +294,54 @@ func (d *describer) operation(o *Operation) *huma.Operation {
 	for rest := o.Path; strings.Contains(rest, "{"); {
 		_, rest, _ = strings.Cut(rest, "{")
 		name, _, _ := strings.Cut(rest, "}")
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+			Example: example(o.Example.Path, name)})
 	}
 	for _, p := range o.Query {
-		op.Parameters = append(op.Parameters, p.describe("query"))
+		said := p.describe("query")
+		if said.Example = example(o.Example.Query, p.Name); p.Repeat && said.Example != nil {
+			said.Example = []any{said.Example}
+		}
+		op.Parameters = append(op.Parameters, said)
 	}
 	for _, p := range o.Headers {
 		op.Parameters = append(op.Parameters, p.describe("header"))
 	}
 	if o.Body != nil {
 		op.RequestBody = d.body(o)
+		show(op.RequestBody.Content, o.Example.Request)
 	}
 	for status, v := range o.Gives {
-		op.Responses[strconv.Itoa(status)] = d.response(status, v)
+		r := d.response(status, v)
+		op.Responses[strconv.Itoa(status)] = r
+		if o.Metered {
+			r.Headers = map[string]*huma.Param{"RateLimit": header("the unused part of the tenant's rate, if it has one"),
+				"RateLimit-Policy": header("the tenant's rate")}
+		}
+		show(r.Content, o.Example.Answers[strconv.Itoa(status)])
 	}
 	for _, status := range o.refusals() {
 		op.Responses[status] = &huma.Response{Ref: "#/components/responses/" + problemResponse(status)}
 	}
 	return op
+}
+
+// show puts an example into the content that it is of: a JSON string is one of text.
+func show(content map[string]*huma.MediaType, example json.RawMessage) {
+	if len(example) == 0 || len(content) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(content))
+	at := slices.IndexFunc(names, func(media string) bool { return (media == grapnel.JSONType) == (example[0] != '"') })
+	content[names[max(at, 0)]].Example = example
+}
+
+// example is a value of an example; nil: there is none.
+func example(of map[string]string, name string) any {
+	if value, there := of[name]; there {
+		return value
+	}
+	return nil
 }
 
 // response is an answer that is not a problem.
