@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/face/reference"
 )
@@ -17,22 +16,13 @@ import (
 // is made of the API's own document when it is first asked for.
 
 func (w *web) addReference(mux *http.ServeMux) {
-	read := sync.OnceValues(func() (*reference.Reference, error) {
-		rq, err := http.NewRequest(http.MethodGet, "http://grapnel.invalid/openapi.json", http.NoBody)
-		if err != nil {
-			return nil, err
-		}
-		to := &recorder{header: http.Header{}}
-		w.API.ServeHTTP(to, rq)
-		return reference.New(to.body.Bytes())
-	})
 	with := func(answer func(*visit, *reference.Reference)) http.HandlerFunc {
 		return w.headed(func(rw http.ResponseWriter, r *http.Request) {
 			v := w.visit(rw, r, nil)
 			if w.alone {
 				v.session = nil
 			}
-			all, err := read()
+			all, err := w.readReference(r)
 			if err != nil {
 				v.fail(err)
 				return
@@ -43,6 +33,27 @@ func (w *web) addReference(mux *http.ServeMux) {
 	mux.HandleFunc("GET /docs", with((*visit).reference))
 	mux.HandleFunc("GET /docs/{page...}", with((*visit).reference))
 	mux.HandleFunc("GET /docs/try/{operation}", with((*visit).try))
+}
+
+// readReference makes the reference, unless it was made before. A failure is not kept: the API may
+// have been too busy to answer.
+func (w *web) readReference(r *http.Request) (*reference.Reference, error) {
+	if made := w.made.Load(); made != nil {
+		return made, nil
+	}
+	rq, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://grapnel.invalid/openapi.json", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	to := &recorder{header: http.Header{}}
+	if w.API.ServeHTTP(to, rq); to.status != http.StatusOK {
+		return nil, refused(http.StatusServiceUnavailable, "The reference could not be made.", "Reload the page.")
+	}
+	made, err := reference.New(to.body.Bytes())
+	if err == nil {
+		w.made.Store(made)
+	}
+	return made, err
 }
 
 // referenceModel is what the frame of a page of the reference needs.

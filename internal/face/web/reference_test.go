@@ -130,6 +130,18 @@ func TestRequestsAreTriedInASession(t *testing.T) {
 	}
 }
 
+// TestTheReferenceIsMadeLater: an API that could not answer is asked again.
+func TestTheReferenceIsMadeLater(t *testing.T) {
+	s := newSite(t, nil)
+	if w := s.ask("GET", "/docs", nil); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("without a document: answered %d", w.Code)
+	}
+	s.web.API = documented{s.api}
+	if w := s.ask("GET", "/docs", nil); w.Code != http.StatusOK {
+		t.Errorf("with one: answered %d", w.Code)
+	}
+}
+
 // TestTheReferenceAlone: a server without a dashboard has the reference and nothing else of it.
 func TestTheReferenceAlone(t *testing.T) {
 	s := newReferenceSite(t)

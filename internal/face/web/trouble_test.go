@@ -149,9 +149,9 @@ func TestNowhereIsAPage(t *testing.T) {
 		api := o.API
 		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case r.URL.Path == "/docs":
+			case r.URL.Path == "/status":
 				w.Header().Set("Content-Type", "text/html; charset=utf-8")
-				_, _ = w.Write([]byte("the manual"))
+				_, _ = w.Write([]byte("the status page"))
 			case strings.HasPrefix(r.URL.Path, "/v1/"):
 				api.ServeHTTP(w, r)
 			default:
@@ -186,7 +186,7 @@ func TestNowhereIsAPage(t *testing.T) {
 			}
 		}
 	}
-	if status, body := html("/docs"); status != http.StatusOK || body != "the manual" {
+	if status, body := html("/status"); status != http.StatusOK || body != "the status page" {
 		t.Errorf("a page of the API: answered %d %s", status, body)
 	}
 	w := s.ask("GET", "/nonsense", nil, "Accept", "*/*")

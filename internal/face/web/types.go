@@ -10,12 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/reference"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 )
 
@@ -75,6 +77,7 @@ type web struct {
 	Options
 	home      string // the path below which its pages are: of the portal; else empty
 	alone     bool   // the server has no dashboard, only the reference of the API
+	made      atomic.Pointer[reference.Reference]
 	seals     *seals
 	flows     *flows
 	pages     []page
