@@ -22,9 +22,9 @@ type sample struct {
 	Now     int64             `json:"now"`
 }
 
-// drivers call the receivers of docs/receivers.md for each sample, and write the ids; "": refused.
-var drivers = map[string]struct{ program, fence, code string }{
-	"Python": {"python3", "```python\n", `
+// drivers call the receivers of examples/verify for each sample, and write the ids; "": refused.
+var drivers = map[string]struct{ program, file, code string }{
+	"Python": {"python3", "verify.py", `
 import json, sys
 def tried(s):
     try:
@@ -32,12 +32,12 @@ def tried(s):
     except Exception:
         return ""
 print(json.dumps([tried(s) for s in json.load(sys.stdin)]))`},
-	"Node": {"node", "```js\n", `
+	"Node": {"node", "verify.cjs", `
 const tried = (s) => { try { return verify(s.secret, s.headers, s.body, s.now); } catch { return ""; } };
 console.log(JSON.stringify(JSON.parse(require("node:fs").readFileSync(0)).map(tried)));`},
 }
 
-// TestSamplesOfOtherLanguages: the receivers in the documentation accept the requests that Verifier
+// TestSamplesOfOtherLanguages: the receivers that documents link accept the requests that Verifier
 // accepts, and no others.
 func TestSamplesOfOtherLanguages(t *testing.T) {
 	const secret, other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
@@ -87,20 +87,18 @@ func TestSamplesOfOtherLanguages(t *testing.T) {
 		verified, _ := v.Verify(h, []byte(s.Body))
 		want = append(want, verified.ID)
 	}
-	page, err := os.ReadFile("../docs/receivers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	asked, _ := json.Marshal(samples)
 	for language, d := range drivers {
 		t.Run(language, func(t *testing.T) {
 			if _, err := exec.LookPath(d.program); err != nil {
 				t.Fatalf("the test needs %s: %v", d.program, err)
 			}
-			_, code, _ := strings.Cut(string(page), d.fence)
-			code, _, _ = strings.Cut(code, "```")
+			code, err := os.ReadFile("../examples/verify/" + d.file)
+			if err != nil {
+				t.Fatal(err)
+			}
 			file := t.TempDir() + "/receiver"
-			if err := os.WriteFile(file, []byte(code+d.code), 0o600); err != nil {
+			if err := os.WriteFile(file, append(code, d.code...), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			c := exec.CommandContext(t.Context(), d.program, file)
