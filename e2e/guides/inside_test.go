@@ -129,9 +129,9 @@ func (s *session) calls(c call, again bool) error {
 	if err != nil {
 		return err
 	}
-	way := "set -e\n. %s >%s 2>%s\necho 0\n"
+	way := "set -e\n. %s </dev/null >%s 2>%s\necho 0\n"
 	if again {
-		way = "set +e\n(set -e; . %s) >%s 2>%s\necho $?\n"
+		way = "set +e\n(set -e; . %s) </dev/null >%s 2>%s\necho $?\n"
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		code, output, rest, err := s.asks(text, way)
@@ -156,13 +156,28 @@ func (s *session) asks(text, way string) (code, output, rest string, err error) 
 	if _, err := fmt.Fprintf(s.in, way, file, file+".out", file+".err"); err != nil {
 		return "", "", "", err
 	}
-	code, err = s.out.ReadString('\n')
+	answered := make(chan struct{})
+	go func() {
+		code, err = s.out.ReadString('\n')
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(patience):
+		return "no end", logged(file + ".out"), logged(file + ".err"), nil
+	}
 	if errors.Is(err, io.EOF) {
 		err = nil // the command failed, and with it bash ended
 	}
 	out, unread := os.ReadFile(file + ".out")
 	said, unheard := os.ReadFile(file + ".err")
 	return strings.TrimSpace(code), string(out), string(said), errors.Join(err, unread, unheard)
+}
+
+// logged is the text of a file that a command may still write.
+func logged(file string) string {
+	text, _ := os.ReadFile(file)
+	return string(text)
 }
 
 // background runs commands until the page ends, or another step takes their address.
@@ -180,7 +195,7 @@ func (s *session) background(st step) error {
 		}
 	}
 	log := filepath.Join(s.apart, strings.ReplaceAll(st.listen, ":", "-")+".log")
-	_, group, _, err := s.asks(text, "set -m\n(set -e; . %s) >>"+log+" 2>&1 &\nset +m\necho $! >%s 2>%s\necho 0\n")
+	_, group, _, err := s.asks(text, "set -m\n(set -e; . %s) </dev/null >>"+log+" 2>&1 &\nset +m\necho $! >%s 2>%s\necho 0\n")
 	if err != nil {
 		return err
 	}
