@@ -301,8 +301,5 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 		}
 		parts = append(parts, planned)
 	}
-	if d.AttemptsMade > 1 || d.AttemptsMade == 1 && d.Status != grapnel.Delivered {
-		parts = append(parts, cli.Part{Title: "Why deliveries to this endpoint fail: grapnel why " + d.EndpointID})
-	}
 	return object(d.ID, d.JSON(), form, parts...)
 }
