@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 01c556f2ee35e9c95dbd626e6868ce6d56627bf66f47b0d526bedcb29bdf45c0."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is d555ab7a526bcea329b6ceec1474fa6ada54d82c83b468ea46f99fa6e4220232."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Alert(TypedDict):
 class AlertDelivery(TypedDict):
     delivery_id: str
     endpoint_id: str
+    endpoint_name: str | None
+    "null: it is deleted"
     status: Literal['pending', 'held', 'delivered', 'failed', 'dropped', 'discarded', 'skipped']
 
 
@@ -71,6 +73,8 @@ class AlertMessage(TypedDict):
 
 class AlertMessageHeld(TypedDict):
     endpoint_id: str
+    endpoint_name: str | None
+    "null: it is deleted"
     until: str
 
 
@@ -1556,6 +1560,7 @@ ListEventsQuery = TypedDict("ListEventsQuery", {
     "source": "NotRequired[str]",
     "from": "NotRequired[str]",
     "to": "NotRequired[str]",
+    "text": "NotRequired[str]",
     "limit": "NotRequired[int]",
     "cursor": "NotRequired[str]",
 })
@@ -1752,7 +1757,10 @@ class MasterKey(TypedDict):
 
 
 Meaning = TypedDict("Meaning", {
-    "as": "Literal['delivery', 'event', 'endpoint', 'key', 'type', 'text']",
+    "as": "Literal['delivery', 'event', 'endpoint', 'key', 'type', 'source', 'tenant', 'text']",
+    "id": "str | None",
+    "name": "str | None",
+    "things": "list[Thing]",
     "word": "str",
 })
 
@@ -3490,6 +3498,12 @@ class StreamQuery(TypedDict):
     "a tenant, for keys that are bound to none"
 
 
+class Subject(TypedDict):
+    id: str
+    kind: str
+    name: str
+
+
 class TLS(TypedDict):
     ca: NotRequired[str | None]
     "certificates of the authorities that are trusted instead of the system's"
@@ -3551,6 +3565,14 @@ class TenantTermsPatch(TypedDict):
     "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
     "events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"
+
+
+class Thing(TypedDict):
+    id: str
+    "of a tenant: its name"
+    kind: Literal['endpoint', 'queue', 'source', 'policy', 'event_type', 'tenant']
+    name: str
+    tenant: str
 
 
 class Totals(TypedDict):
