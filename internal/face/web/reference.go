@@ -47,7 +47,7 @@ func (w *web) readReference(r *http.Request) (*reference.Reference, error) {
 	}
 	to := &recorder{header: http.Header{}}
 	if w.API.ServeHTTP(to, rq); to.status != http.StatusOK {
-		return nil, refused(http.StatusServiceUnavailable, "The reference could not be made.", "Reload the page.")
+		return nil, refused(http.StatusServiceUnavailable, "Reading the API's document failed.", "Reload the page.")
 	}
 	made, err := reference.New(to.body.Bytes())
 	if err == nil {

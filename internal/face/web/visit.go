@@ -37,24 +37,6 @@ func (v *visit) link(path string) string { return v.place.base + v.web.home + pa
 // here is the path and query of the request, below the base and the home.
 func (v *visit) here() string { return strings.TrimPrefix(v.URL.RequestURI(), v.web.home) }
 
-// word is what the search box of a list by names asks for.
-func (v *visit) word() string { return strings.TrimSpace(v.URL.Query().Get("q")) }
-
-// listed is the part of a list by names that the page's address asks for.
-func (v *visit) listed() client.ListFilter {
-	return client.ListFilter{Search: v.word(), Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}
-}
-
-// unfound says of a list without rows that its search found nothing; false: it has no search.
-func (v *visit) unfound(m *verdict, thing string) bool {
-	if v.word() == "" {
-		return false
-	}
-	m.say("No "+thing+" has “"+v.word()+"” in its name.", "", "The box above finds a part of a name, in small or capital letters, or the beginning of an id.")
-	m.Acts = []act{{Label: "Show all", Href: v.link(v.page.path)}}
-	return true
-}
-
 // local returns an address of this site that came from outside, or the overview. A path with two
 // slashes or a backslash in front would lead to another site.
 func local(to string) string {
