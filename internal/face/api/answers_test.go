@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,14 +187,16 @@ func TestGoldenExamples(t *testing.T) {
 			is[rt.name] = example(t, &rt, was[rt.name])
 		}
 	}
-	var out bytes.Buffer
+	var out bytes.Buffer // a line for each operation
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(is); err != nil {
-		t.Fatal(err)
+	for i, name := range slices.Sorted(maps.Keys(is)) {
+		fmt.Fprintf(&out, "%s%q: ", map[bool]string{true: "{\n", false: ","}[i == 0], name)
+		if err := enc.Encode(is[name]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	golden(t, "examples.json", out.Bytes())
+	golden(t, "examples.json", append(out.Bytes(), "}\n"...))
 	if text, err := os.ReadFile("examples.json"); *update && err == nil {
 		exampleText = text
 	}

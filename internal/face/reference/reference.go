@@ -12,7 +12,6 @@ import (
 // Reference is all pages.
 type Reference struct {
 	Menu       []Heading
-	Problems   []Problem
 	pages      map[string]*Page
 	operations map[string]*Operation
 }
@@ -23,7 +22,7 @@ func New(text []byte) (*Reference, error) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("reference: the document cannot be read: %w", err)
 	}
-	r := &Reference{Problems: doc.Problems, pages: map[string]*Page{}, operations: map[string]*Operation{}}
+	r := &Reference{pages: map[string]*Page{}, operations: map[string]*Operation{}}
 	begin := Heading{Name: "Using the API"}
 	for _, t := range texts() {
 		begin.Pages = append(begin.Pages, r.add(t))
@@ -69,9 +68,6 @@ func (r *Reference) Page(name string) (*Page, bool) {
 	p, known := r.pages[name]
 	return p, known
 }
-
-// Names are those of all pages.
-func (r *Reference) Names() []string { return slices.Sorted(maps.Keys(r.pages)) }
 
 // Operation finds an operation by its id.
 func (r *Reference) Operation(id string) (*Operation, bool) {

@@ -52,7 +52,7 @@ func drawn(t testing.TB, p *Page) (page, markdown string) {
 func TestEveryOperationIsOnOnePage(t *testing.T) {
 	r, doc := read(t)
 	seen := map[string]int{}
-	for _, name := range r.Names() {
+	for _, name := range slices.Sorted(maps.Keys(r.pages)) {
 		p, _ := r.Page(name)
 		if len(p.Operations) == 0 {
 			continue
@@ -110,7 +110,7 @@ func TestCommandsNameRoutes(t *testing.T) {
 			mux.HandleFunc(strings.ToUpper(method)+" "+at, func(http.ResponseWriter, *http.Request) {})
 		}
 	}
-	for _, name := range r.Names() {
+	for _, name := range slices.Sorted(maps.Keys(r.pages)) {
 		p, _ := r.Page(name)
 		for _, op := range p.Operations {
 			method, body, target, keyed := http.MethodGet, "", "", false
@@ -169,7 +169,7 @@ func TestLinksOfTheReferenceResolve(t *testing.T) {
 			t.Errorf("%s leads to %s#%s, which is not there", from, name, id)
 		}
 	}
-	for _, name := range r.Names() {
+	for _, name := range slices.Sorted(maps.Keys(r.pages)) {
 		p, _ := r.Page(name)
 		page, markdown := drawn(t, p)
 		pages[name] = page
