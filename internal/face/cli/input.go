@@ -39,9 +39,15 @@ func (w *World) Text(name, value string) (string, error) {
 	return strings.TrimSpace(string(content)), err
 }
 
-// EachLine calls take for each line of standard input, until ctx ends. Like typed, it leaves a read
-// behind, which only its input or the end of the process ends.
+// EachLine calls take for each line that a person types, until ctx ends. Input without a terminal is
+// another program's, such as the script that started this one. Like typed, it leaves a read behind,
+// which only its input or the end of the process ends.
 func (w *World) EachLine(ctx context.Context, take func(line string)) {
+	if _, file := w.Stdin.(*os.File); file {
+		if _, there := terminal(w.Stdin); !there {
+			return
+		}
+	}
 	unstopped()
 	go func() {
 		for lines := bufio.NewScanner(w.Stdin); lines.Scan() && ctx.Err() == nil; {
