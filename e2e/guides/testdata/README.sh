@@ -1,6 +1,9 @@
 ### archive
 tar czf grapnel_0.1.0_linux_amd64.tar.gz -C $(dirname $(command -v grapnel)) grapnel
 
+### ready
+until grep -q 'Ctrl-C ends' $(dirname $SSL_CERT_FILE)/127.0.0.1-8420.log; do sleep 0.1; done
+
 ### story
 log=$(dirname $SSL_CERT_FILE)/127.0.0.1-8420.log
 until grep -q 'dlq replay' $log; do sleep 0.1; done
