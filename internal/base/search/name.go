@@ -35,16 +35,16 @@ const (
 func (w Word) Rank(id, name string) int {
 	lower := strings.ToLower(name)
 	switch {
+	case !strings.Contains(lower, string(w)) && !w.begins(id):
+		return Differs
 	case lower == string(w) || strings.EqualFold(id, string(w)):
 		return Exact
 	case slices.Contains(strings.FieldsFunc(lower, apart), string(w)):
 		return Whole
 	case strings.HasPrefix(lower, string(w)):
 		return Begins
-	case strings.Contains(lower, string(w)) || w.begins(id):
-		return Contains
 	}
-	return Differs
+	return Contains
 }
 
 // apart says whether a character stands between the words of a name.

@@ -113,6 +113,8 @@ type Registrar interface {
 type Directory interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
+	// EachEndpoint shows those in scope, sorted by id, until see returns false. see changes nothing.
+	EachEndpoint(scope store.Scope, see func(*grapnel.Endpoint) bool)
 	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant:
 	// any that alone has the name.
 	Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool)

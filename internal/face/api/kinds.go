@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/search"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -142,15 +143,23 @@ func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) 
 
 // listOf lists endpoints of one kind in scope, by id, which is by age.
 func listOf[V any](a *api, c *call, is func(*grapnel.Endpoint) bool, view func([]grapnel.Endpoint) ([]V, error)) (answer, error) {
-	return listed(c, a.Engine.Endpoints(c.scope), func(ep *grapnel.Endpoint) entry {
-		switch {
-		case !is(ep):
-			return entry{}
-		case ep.Queue != nil:
-			return entry{ep.ID, ep.Tenant, ep.Queue.Name, ep.Description}
-		}
-		return entry{ep.ID, ep.Tenant, ep.Description, c.address(ep.URL)}
-	}, view)
+	only, word := c.query.text("tenant"), search.NewWord(c.query.text("search"))
+	return pages(c, func(after string, most int) (found []grapnel.Endpoint, _ error) {
+		a.Engine.EachEndpoint(c.scope, func(ep *grapnel.Endpoint) bool {
+			e := entry{ep.ID, ep.Tenant, ep.Description, ep.URL}
+			if word != "" {
+				e.about = c.address(ep.URL)
+			}
+			if ep.Queue != nil {
+				e.name, e.about = ep.Queue.Name, ep.Description
+			}
+			if is(ep) && e.takes(after, only, word) {
+				found = append(found, *ep)
+			}
+			return len(found) < most
+		})
+		return found, nil
+	}, func(ep *grapnel.Endpoint) string { return ep.ID }, view)
 }
 
 // withHealth shows endpoints with their health.

@@ -34,6 +34,11 @@ func (e limitedEngine) Endpoints(scope store.Scope) []grapnel.Endpoint {
 	return slices.DeleteFunc(slices.Clone(all), func(ep grapnel.Endpoint) bool { return scope.Hides("", ep.ID) })
 }
 
+// EachEndpoint shows those in scope.
+func (e limitedEngine) EachEndpoint(scope store.Scope, see func(*grapnel.Endpoint) bool) {
+	e.Engine.EachEndpoint(scope, func(ep *grapnel.Endpoint) bool { return scope.Hides("", ep.ID) || see(ep) })
+}
+
 // PutEndpoint changes an endpoint in scope; a limited scope has no new ones.
 func (e limitedEngine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	whole, err := about(scope, ep.ID)

@@ -93,25 +93,30 @@ func (a *api) byItself(c *call, word, tenant string) (as string, err error) {
 // ranked are things by how well their names match; of each rank at most Bounds.Things+1 of a kind.
 type ranked [search.Differs][]wire.Thing
 
-// things finds what has a word in its name: one look at each thing of the configuration.
+// things finds the things whose names contain a word, by one look at each in the configuration.
 func (a *api) things(c *call, word search.Word, tenant string) (found ranked) {
-	kinds := map[string]int{}
+	type ranking struct {
+		kind string
+		rank int
+	}
+	kinds := map[ranking]int{}
 	add := func(kind, of, id, name string) {
 		rank := word.Rank(id, name)
-		if rank == search.Differs || tenant != "" && of != tenant || kinds[kind+string(rune(rank))] > a.Bounds.Things {
+		if rank == search.Differs || tenant != "" && of != tenant || kinds[ranking{kind, rank}] > a.Bounds.Things {
 			return
 		}
-		kinds[kind+string(rune(rank))]++
+		kinds[ranking{kind, rank}]++
 		found[rank] = append(found[rank], wire.Thing{Kind: kind, ID: id, Name: name, Tenant: of})
 	}
-	for _, ep := range a.Engine.Endpoints(c.scope) {
+	a.Engine.EachEndpoint(c.scope, func(ep *grapnel.Endpoint) bool {
 		switch {
 		case ep.Queue != nil:
-			add("queue", ep.Tenant, ep.ID, title(&ep))
+			add("queue", ep.Tenant, ep.ID, title(ep))
 		case ep.Channel == nil:
-			add("endpoint", ep.Tenant, ep.ID, title(&ep))
+			add("endpoint", ep.Tenant, ep.ID, title(ep))
 		}
-	}
+		return true
+	})
 	if c.scope.HidesAlerts() {
 		return found // customers have endpoints only
 	}

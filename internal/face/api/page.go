@@ -43,13 +43,19 @@ func pages[T, V any](c *call, read func(after string, most int) ([]T, error), po
 // nothing that the caller may not see: it finds out what they hold, letter by letter.
 type entry struct{ id, tenant, name, about string }
 
+// takes says whether an entry is on a page behind an id: of one tenant, and found by a word. One
+// whose id is empty is on none.
+func (e entry) takes(after, only string, word search.Word) bool {
+	return e.id > after && (only == "" || e.tenant == only) && word.In(e.id, e.name, e.about)
+}
+
 // listed answers with a page of a list that is in memory, sorted by id; of one tenant if the query
 // names one, and of the things that search= finds. An entry whose id is empty is left out.
 func listed[T, V any](c *call, all []T, of func(*T) entry, view func([]T) ([]V, error)) (answer, error) {
 	only, word := c.query.text("tenant"), search.NewWord(c.query.text("search"))
 	return pages(c, func(after string, most int) (found []T, _ error) {
 		for i := range all {
-			if e := of(&all[i]); e.id > after && (only == "" || e.tenant == only) && word.In(e.id, e.name, e.about) {
+			if of(&all[i]).takes(after, only, word) {
 				if found = append(found, all[i]); len(found) == most {
 					break
 				}

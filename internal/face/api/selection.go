@@ -202,13 +202,14 @@ func (a *api) byID(c *call, s selection, before int64, limit int) (found []grapn
 
 // callable are the endpoints and queues that a search can name.
 func (a *api) callable(c *call) (all []search.Named) {
-	for _, ep := range a.Engine.Endpoints(c.scope) {
+	a.Engine.EachEndpoint(c.scope, func(ep *grapnel.Endpoint) bool {
 		name := cmp.Or(ep.Description, withoutQuery(ep.URL))
 		if ep.Queue != nil {
 			name = ep.Queue.Name
 		}
 		all = append(all, search.Named{ID: ep.ID, Name: name})
-	}
+		return true
+	})
 	return all
 }
 

@@ -387,6 +387,14 @@ func (s *fakeEngine) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
 	return eps
 }
 
+func (s *fakeEngine) EachEndpoint(scope store.Scope, see func(*grapnel.Endpoint) bool) {
+	for _, ep := range s.Endpoints(scope) {
+		if !see(&ep) {
+			return
+		}
+	}
+}
+
 func (s *fakeEngine) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
 	for _, p := range s.config().Policies {
 		if scope.Allows(p.Tenant) {

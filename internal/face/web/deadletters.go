@@ -115,6 +115,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	m.groups(v, counted.Data)
 	seen := seenIn(found.Data)
 	delete(seen, "status") // they all failed
+	seen["since"] = nil    // there is no chart with times
 	m.filters = v.filters("/dead-letters", &s, seen)
 	switch {
 	case cursor != "":

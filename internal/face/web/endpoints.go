@@ -74,12 +74,11 @@ func endpoints(v *visit) (endpointsModel, error) {
 		_, m.Verdict.Command = v.teach("", createCommand)
 		return m, nil
 	}
-	o, err := v.client.Overview(v.Context(), "")
-	if err != nil {
-		return m, err
-	}
-	if word != "" {
-		o.Attention = nil
+	o := new(client.Overview)
+	if word == "" { // a search needs no count of all endpoints
+		if o, err = v.client.Overview(v.Context(), ""); err != nil {
+			return m, err
+		}
 	}
 	bad := attention(o, found.Data, cursor == "")
 	if m.Bad, err = v.troubledRows(bad, len(bad)); err != nil {

@@ -29,8 +29,8 @@ var menuNames = []struct{ name, title string }{
 	{"status", "Status"}, {"endpoint", "Endpoint"}, {"source", "Source"}, {"type", "Type"}, {"code", "Code"}, {"since", "Time"},
 }
 
-// mostChoices is how many values a menu has.
-const mostChoices = 15
+// mostChoices is how many values a menu has: with more, a page of long searches has too many bytes.
+const mostChoices = 4
 
 // filters makes the links of a list at a path. seen are the values that its rows have, by the
 // condition, each with a name: a page knows no others without further reads.
@@ -81,9 +81,10 @@ func named(all []grammar.Named, id, name string) []grammar.Named {
 	return append(all, grammar.Named{ID: id, Name: name})
 }
 
-// seenIn are the values of the menus that the rows of a list of deliveries have.
+// seenIn are the values of the menus that the rows of a list of deliveries have. The chart above
+// them has the times.
 func seenIn(rows []client.Delivery) map[string][]grammar.Named {
-	seen := map[string][]grammar.Named{"status": nil, "code": nil, "since": nil, "endpoint": nil, "type": nil}
+	seen := map[string][]grammar.Named{"status": nil, "code": nil, "endpoint": nil, "type": nil}
 	for i := range rows {
 		seen["endpoint"] = named(seen["endpoint"], rows[i].EndpointID, rows[i].EndpointName)
 		seen["type"] = named(seen["type"], rows[i].Type, "")

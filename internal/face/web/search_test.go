@@ -122,7 +122,7 @@ func TestConditionsAreLinks(t *testing.T) {
 	for _, want := range []string{`class="chip" href="/deliveries?q=since%3A6h"`, `class="chip" href="/deliveries?q=status%3Afailed"`,
 		`href="/deliveries?q=since%3A6h+status%3Adelivered">delivered`, `href="/deliveries?q=status%3Afailed+since%3A6h+code%3A5xx">5xx`,
 		`href="/deliveries?q=status%3Afailed+since%3A6h+endpoint%3Aep_01m83vb6myfvrrs719mc3x49ms">nordlys`,
-		`href="/deliveries?q=status%3Afailed+since%3A6h+type%3Aorder.made">order.made`, `href="/deliveries?q=status%3Afailed+since%3A24h">24h`,
+		`href="/deliveries?q=status%3Afailed+since%3A6h+type%3Aorder.made">order.made`,
 		`href="/deliveries?q=since%3A6h+status%3Afailed" aria-current="true">failed`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s: %s", want, page)
