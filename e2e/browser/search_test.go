@@ -51,6 +51,48 @@ func TestThePalette(t *testing.T) {
 	p.until("the delivery is open", `location.pathname === %s`, "/deliveries/"+id)
 }
 
+// TestThreeLettersReachAThing: three letters of a name and Enter lead to the page of a thing of any
+// kind, although the options were not waited for. The box of a list finds in that list.
+func TestThreeLettersReachAThing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ep := ok(s.Endpoints(t.Context(), client.EndpointFilter{}))(t).Data[0].ID
+	other := ok(s.CreateEndpoint(t.Context(), client.NewEndpoint{URL: "https://receiver.example/in", Description: "Old warehouse",
+		EventTypes: []string{"never"}}))(t).ID
+	queue := ok(s.CreateQueue(t.Context(), client.NewQueue{Name: "zeitung", EventTypes: []string{"never"}}))(t).ID
+	kind := ok(s.CreateEventType(t.Context(), client.NewEventType{Name: "wombat.fed"}))(t).ID
+	p := openTab(t, s.url())
+	p.signIn(adminKey)
+	p.visit("/deliveries")
+	for typed, path := range map[string]string{"acm": "/endpoints/" + ep, "hou": "/endpoints/" + other, "zei": "/queues/" + queue,
+		"wom": "/event-types/" + kind} {
+		p.press("k", chromedp.ModifierCtrl)
+		p.leaves(func() { p.press(typed + kb.Enter) })
+		p.until(typed+" leads to its page", `location.pathname === %s`, path)
+	}
+	p.visit("/endpoints")
+	p.press("/")
+	p.leaves(func() { p.press("WARE" + kb.Enter) })
+	p.until("one endpoint is found", `[...document.querySelectorAll("[data-row] a")].map(a => a.innerText).join() === "Old warehouse"`)
+}
+
+// TestConditionsAreChosen: a condition is chosen from a menu and removed again, by links.
+func TestConditionsAreChosen(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.publish()
+	p := openTab(t, s.url())
+	p.signIn(adminKey)
+	p.visit("/deliveries")
+	p.lists("n1")
+	p.click(".menu summary", "Endpoint")
+	p.leaves(func() { p.click(".menu[open] a", "Acme") })
+	p.lists("n1")
+	p.until("the condition can be removed", `document.querySelector("a.chip")?.innerText.startsWith("endpoint:ep_")`)
+	p.leaves(func() { p.click("a.chip", "endpoint:") })
+	p.until("it is removed", `location.search.replace("?q=", "") === "" && !document.querySelector("a.chip")`)
+}
+
 // TestTheSearchCompletes: the words that a search may have are offered while it is typed, and the
 // keyboard takes them.
 func TestTheSearchCompletes(t *testing.T) {
