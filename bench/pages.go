@@ -64,6 +64,7 @@ func (l *looker) collect(ctx context.Context) error {
 			}
 		}
 	}
+	l.ids["/customers"] = worldTenants[:1]
 	return l.stuck(ctx)
 }
 
@@ -110,7 +111,8 @@ func (l *looker) searches(now time.Time) []string {
 // typed are what typing a name asks for: three letters in the palette or in the box of a list, and
 // Enter with the name of an endpoint, a key, a type, a source and a tenant, or with none of these.
 func (l *looker) typed() (all []string) {
-	for _, list := range []string{"/complete?name=", "/endpoints?q=", "/sources?q=", "/queues?q=", "/policies?q=", "/keys?q=", "/audit?q="} {
+	for _, list := range []string{"/complete?name=", "/endpoints?q=", "/sources?q=", "/queues?q=", "/policies?q=", "/keys?q=",
+		"/audit?q="} {
 		for _, typed := range []string{"rec", "number", "que", "key", "xyz"} {
 			all = append(all, list+typed)
 		}

@@ -20,8 +20,8 @@ type suggestion struct {
 
 const mostSuggestions = 12
 
-// completions answers with words that complete one. It asks for names, which the server has in memory,
-// for the event types of the catalogue, and for the newest page of events: none of these
+// completions answers with words that complete one. It asks for names, which the server has in
+// memory, for the event types of the catalogue, and for the newest page of events: none of these
 // grows with the number of deliveries. So types and keys are registered or recent ones.
 func (w *web) completions(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)

@@ -109,7 +109,7 @@ func thingPath(t *client.Thing) string {
 	case "event_type":
 		return "/event-types/" + id
 	case "tenant":
-		return "/deliveries" + withQuery("q", "tenant:"+t.ID)
+		return "/customers/" + id
 	}
 	return "/endpoints/" + id
 }

@@ -157,7 +157,7 @@ func TestThePaletteFindsNames(t *testing.T) {
 	}
 	body := s.ask("GET", "/complete?name=ware", nil).Body.String()
 	for _, want := range []string{`"to":"/deliveries?q=key%3Aware"`, `"word":"Ware endpoint","says":"endpoint of acme","to":"/endpoints/x_1"`,
-		`"to":"/queues/x_1"`, `"to":"/sources/x_1"`, `"to":"/policies/x_1"`, `"to":"/event-types/x_1"`, `"to":"/deliveries?q=tenant%3Ax_1"`} {
+		`"to":"/queues/x_1"`, `"to":"/sources/x_1"`, `"to":"/policies/x_1"`, `"to":"/event-types/x_1"`, `"to":"/customers/x_1"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s: %s", want, body)
 		}

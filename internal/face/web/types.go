@@ -58,7 +58,7 @@ type Bounds struct {
 	Trouble    time.Duration `bound:"3s" tiny:"20ms"`    // between two looks at the issues and alerts of a session
 	Open       int           `bound:"50" tiny:"2"`       // open issues, and firing alerts, that such a look counts
 
-	Page      int           `bound:"35" tiny:"5"`    // rows of a list: forty with long names are more than 60 KB
+	Page      int           `bound:"32" tiny:"5"`    // rows of a list: with more, a page of long names has over 60 KB
 	Times     int           `bound:"28" tiny:"5"`    // hours or days beneath a chart of statistics, which takes half of the 60 KB
 	Endpoints int           `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
 	Letters   int           `bound:"200" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are read
