@@ -107,7 +107,7 @@ func populate(t *testing.T, s *server) *cast {
 	for prefix, id := range map[string]string{
 		"/incidents": incident.ID, "/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID,
 		"/inbox": inbox.Data[0].ID, "/alerts": s.alertAbout(t, down.ID), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID,
-		"/event-types":   kind.ID,
+		"/event-types": kind.ID, "/customers": "default",
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id
 	}

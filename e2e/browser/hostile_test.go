@@ -144,7 +144,7 @@ func attack(t *testing.T, s *server) *cast {
 	_ = ok(http.DefaultClient.Do(rq))(t).Body.Close()
 
 	c := &cast{t, map[string]string{"/endpoints": ep.ID, "/sources": src.ID, "/queues": "evil", "/channels": channel.ID, "/policies": pol.ID, "/event-types": kind.ID,
-		"/incidents":     incident.ID,
+		"/incidents": incident.ID, "/customers": "default",
 		"/ordering-keys": ep.ID + "?key=" + url.QueryEscape(polyglot)}}
 	s.holds("the events are dead letters", func(ctx context.Context) (bool, error) {
 		page, err := s.DeadLetters(ctx, client.DeliveryFilter{Endpoint: ep.ID, Type: "a.b"})
