@@ -64,7 +64,7 @@ func thingWithID(text string) (thing, bool) {
 	return things[i], true
 }
 
-// object is what all kinds of objects have in common in answers.
+// found is what all kinds of objects have in common in answers.
 type found struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`

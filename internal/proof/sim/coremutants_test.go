@@ -57,7 +57,7 @@ var coreMutants = []coreMutant{
 	{"what an outcome led to is recorded with it",
 		"	ch.Standing = ep.standing()\n", ""},
 	{"what a person's change led to is recorded",
-		"	c.keep(now, ep)\n", ""},
+		"\n\tc.keep(now, ep)\n", "\n"},
 	{"a restart goes on with the standing on record",
 		"g.standing, g.number = st.Standing, st.Number", "g.number = st.Number"},
 	{"an endpoint's return makes due what waited for it",
