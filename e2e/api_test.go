@@ -28,7 +28,7 @@ func (c *child) call(ctx context.Context, method, path string, in any) (int, []b
 }
 
 // as is call with a given key. It also returns the header of the answer.
-func (c *child) as(ctx context.Context, key, method, path string, in any) (int, []byte, http.Header, error) {
+func (c *child) as(ctx context.Context, key, method, path string, in any, headers ...string) (int, []byte, http.Header, error) {
 	var body io.Reader
 	switch in := in.(type) {
 	case nil:
@@ -47,6 +47,9 @@ func (c *child) as(ctx context.Context, key, method, path string, in any) (int, 
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return 0, nil, nil, err

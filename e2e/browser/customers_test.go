@@ -35,7 +35,7 @@ func TestAnOperatorOpensACustomersPortal(t *testing.T) {
 	p := openTab(t, s.url())
 	p.signIn(adminKey)
 	p.visit("/customers?q=acm")
-	p.sees("1 customer with acm in the name")
+	p.sees("1 customer: no endpoint is in trouble")
 	p.click("td.what a", "acme")
 	p.until("the customer's page", `location.pathname === "/customers/acme"`)
 	p.sees("no page may frame it")

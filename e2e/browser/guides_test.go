@@ -121,6 +121,21 @@ func TestGuidesByKeyboard(t *testing.T) {
 			t.Errorf("there are the channels %+v", all.Data)
 		}
 	})
+	t.Run("a customer's portal", func(*testing.T) {
+		p.visit("/customers")
+		p.goes("a", "default")
+		p.goes("a", "Open portal")
+		p.goes("button", "Make the link")
+		p.sees("shown now, and never again")
+		p.goes("a", "Open portal")
+		p.until("the portal", `location.pathname.startsWith("/portal/")`)
+		p.sees("Acme")
+		p.goes("a", "Add an endpoint")
+		p.tabTo("input[name=url]", "")
+		p.press(good + "/second")
+		p.leaves(func() { p.press(kb.Enter) })
+		p.sees("gets events from now on")
+	})
 	t.Run("edit and resend", func(*testing.T) {
 		p.visit("/deliveries/" + first.ID)
 		p.goes("a", "Edit and resend")

@@ -34,12 +34,12 @@ type channelRow struct {
 
 func alertChannels(v *visit) (channelsModel, error) {
 	m := channelsModel{Verdict: verdict{Acts: v.offers("Add a channel", "/channels/new")}}
-	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
-	if err != nil {
+	f := v.listed()
+	found, err := v.client.Channels(v.Context(), f)
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "channel") {
 		return m, err
 	}
-	if len(found.Data) == 0 && cursor == "" {
+	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.Command = createChannelCommand
 		m.Verdict.say("Alerts go nowhere yet.", "", "A channel is a chat, a push service or a mailbox that alerts go to.")
 		return m, nil
@@ -52,7 +52,7 @@ func alertChannels(v *visit) (channelsModel, error) {
 		}
 		m.Rows = append(m.Rows, v.channelRow(c))
 	}
-	m.pager = v.pager("/channels", cursor, found.Next)
+	m.pager = v.pager("/channels", f.Cursor, found.Next, "q", f.Search)
 	here := m.here()
 	m.Verdict.say("Alerts go to "+say.Many(len(found.Data), "channel", "channels")+here+".", "", "")
 	if failing > 0 {

@@ -21,7 +21,6 @@ type customersModel struct {
 	pager
 	Verdict verdict
 	Rows    []customerRow
-	Clear   string
 }
 
 type customerRow struct {
@@ -57,7 +56,7 @@ func (v *visit) customerRow(t *client.Tenant) customerRow {
 
 func customers(v *visit) (customersModel, error) {
 	var m customersModel
-	f := client.ListFilter{Search: strings.TrimSpace(v.URL.Query().Get("q")), Cursor: v.URL.Query().Get("cursor"), Limit: v.web.Bounds.Page}
+	f := v.listed()
 	found, err := v.client.TenantsCounted(v.Context(), f)
 	if err != nil {
 		return m, err
@@ -71,14 +70,11 @@ func customers(v *visit) (customersModel, error) {
 		m.Rows = append(m.Rows, r)
 	}
 	m.pager = v.pager("/customers", f.Cursor, found.Next, "q", f.Search)
-	which := ""
-	if f.Search != "" {
-		m.Clear, which = v.link("/customers"), " with "+f.Search+" in the name"
-	}
-	number := say.Many(len(m.Rows), "customer", "customers") + which + m.here()
+	number := say.Many(len(m.Rows), "customer", "customers") + m.here()
 	switch {
+	case len(m.Rows) == 0 && v.unfound(&m.Verdict, "customer"):
 	case len(m.Rows) == 0:
-		m.Verdict.say("There is no customer"+which+".", "",
+		m.Verdict.say("There is no customer.", "",
 			"A customer is a tenant that has an endpoint, queue, source, policy or key of its own.")
 	case bad > 0:
 		m.Verdict.say(say.Many(bad, "of "+number+" needs attention.", "of "+number+" need attention."), "", "")
@@ -91,9 +87,6 @@ func customers(v *visit) (customersModel, error) {
 func customersTwin(v *visit) (string, url.Values) {
 	path, q := cursored("/v1/tenants")(v)
 	q.Set("numbers", "true")
-	if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
-		q.Set("search", text)
-	}
 	return path, q
 }
 

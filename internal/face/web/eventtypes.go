@@ -30,13 +30,13 @@ type typeRow struct {
 
 func eventTypes(v *visit) (typesModel, error) {
 	var m typesModel
-	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.EventTypes(v.Context(), client.ListFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
-	if err != nil {
+	f := v.listed()
+	found, err := v.client.EventTypes(v.Context(), f)
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "event type") {
 		return m, err
 	}
 	m.Verdict.Acts = v.offers("Register an event type", "/event-types/new")
-	if len(found.Data) == 0 && cursor == "" {
+	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.say("No event type is registered yet.", "",
 			"A registered type has a schema in versions and an example. Events that do not satisfy it can be refused, and a change is compared with the version before: whom would it break?")
 		_, m.Verdict.Command = v.teach("", createTypeCommand)
@@ -63,7 +63,7 @@ func eventTypes(v *visit) (typesModel, error) {
 		r.Subscribers = say.Capped(len(subscribers(t, all.Data)), all.Next != "")
 		m.Rows = append(m.Rows, r)
 	}
-	m.pager = v.pager("/event-types", cursor, found.Next)
+	m.pager = v.pager("/event-types", f.Cursor, found.Next, "q", f.Search)
 	here := m.here()
 	m.Verdict.say(say.Many(len(m.Rows), "event type"+here+" is", "event types"+here+" are")+" registered.", "",
 		"Events of other types are published without a check. ")

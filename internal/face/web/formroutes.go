@@ -50,7 +50,7 @@ func formPages() []page {
 			as(one("/v1/tenants/{id}"), nil).needs(grapnel.ScopeAdmin),
 		row("Settings", "/settings", "Settings", "settings.html", serverSettings, "grapnel cluster settings").
 			as(alone("/v1/settings"), nil).needs(grapnel.ScopeAdmin),
-		row("Event types", "/event-types", "Event types", "event-types.html", eventTypes, "grapnel types list"),
+		row("Event types", "/event-types", "Event types", "event-types.html", eventTypes, "grapnel types list").byName(),
 		row("Ordering keys", "/ordering-keys", "Ordering keys", "ordering-keys.html", stuckKeys, "").as(stuckTwin, stuckCommand),
 		row("Ordering keys", "/ordering-keys/{id}", "Ordering key", "ordering-key.html", stuckKey, "grapnel endpoints lanes").
 			as(one("/v1/endpoints/{id}/lanes"), nil),

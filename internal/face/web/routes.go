@@ -84,13 +84,13 @@ func pages() []page {
 		row("Requests", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
 		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list").byName(),
 		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
-		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list"),
+		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list").byName(),
 		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list").byName(),
 		row("Policies", "/policies/{id}", "Policy", "policy.html", policyPage, "grapnel policies get").unmoved(),
 		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin).byName(),
 		row("Audit", "/audit", "Audit", "audit.html", audit, "").
 			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")).byName(),
-		row("Customers", "/customers", "Customers", "customers.html", customers, "grapnel tenants list").as(customersTwin, nil).searched(),
+		row("Customers", "/customers", "Customers", "customers.html", customers, "grapnel tenants list").as(customersTwin, nil).byName(),
 		row("Customers", "/customers/{id}", "Customer", "customer.html", customer, "grapnel tenants get").as(one("/v1/tenants/{id}"), nil),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())

@@ -81,12 +81,12 @@ func TestTheSearchBoxKeepsItsPromise(t *testing.T) {
 // TestListsFindByName: the box of a list asks the API for a part of a name, on every page of it, and
 // a list without a match says so, with the way back.
 func TestListsFindByName(t *testing.T) {
-	for _, list := range []string{"endpoints", "sources", "queues", "policies", "keys", "audit"} {
+	for _, list := range []string{"endpoints", "sources", "queues", "policies", "keys", "channels", "event-types", "audit"} {
 		s := newSite(t, nil)
 		s.signIn()
 		asked, none := "", false
 		s.api.edit = func(name string, answer any) any {
-			if doc, _ := answer.(map[string]any); name == list {
+			if doc, _ := answer.(map[string]any); name == strings.ReplaceAll(list, "-", "_") {
 				doc["next"] = "behind"
 				if none {
 					doc["data"], doc["next"] = []any{}, nil

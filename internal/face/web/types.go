@@ -393,8 +393,10 @@ var asks = map[string]string{
 	"/queues":       "Find queues by name or id",
 	"/policies":     "Find policies by name or id",
 	"/keys":         "Find API keys by name or id",
+	"/channels":     "Find channels by name or id",
+	"/event-types":  "Find event types by name or description",
 	"/audit":        "Find actions by the thing, the key or the person, or words of the reason",
-	"/customers":    "Search customers by name",
+	"/customers":    "Find customers by name",
 }
 
 func titleOf(service string) string {
