@@ -195,7 +195,7 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	note(bob, grapnel.VerbProbe, "", "now they really are")
 	probe(2)
 	arrives(20, "after a good probe everything has arrived, an hour early")
-	state("healthy")
+	eventually(t, 10*time.Second, "it works again", func() bool { return c.health(id).works() })
 
 	// A key is blocked.
 	publish("three", "bad", 1, 1, 3)
