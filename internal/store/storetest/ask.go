@@ -68,8 +68,10 @@ func (m *machine) journals(t *rapid.T) {
 		Delivery: pick(t, "delivery", "", "dlv_1", "dlv_2"), Limit: limit, Oldest: rapid.Bool().Draw(t, "oldest first")}
 	l := store.LaneQuery{Endpoint: pick(t, "endpoint of lanes", someEndpoints...), Limit: limit}
 	if chance(t, "pages", 2) && len(m.model.rows) > 0 && len(m.model.entries) > 0 {
-		a.Before = int64(rapid.IntRange(1, len(m.model.entries)).Draw(t, "entry"))
-		a.After = int64(rapid.IntRange(0, len(m.model.entries)).Draw(t, "entry before"))
+		a.Before = rapid.SampledFrom(m.model.entries).Draw(t, "entry").Seq
+		if chance(t, "after an entry", 2) {
+			a.After = rapid.SampledFrom(m.model.entries).Draw(t, "entry before").Seq
+		}
 		l.After = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
 	}
 	wantEntries, wantLanes := m.model.audit(scope, a), m.model.lanes(scope, l)

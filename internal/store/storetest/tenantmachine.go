@@ -19,12 +19,16 @@ func (m *machine) endsTenant(t *rapid.T) {
 	}
 	tenant, now := pick(t, "tenant", acme, bolt), m.tick(t)
 	e := store.Ending{Status: grapnel.Discarded, ReasonCode: grapnel.ReasonEndpointGone, At: now}
+	for _, id := range someEndpoints { // also one that was removed before: events are published for it still
+		if m.owners[id] == tenant {
+			got, err := m.End(m.ctx, id, e, math.MaxInt32)
+			m.agree(got, m.model.end(id, e, math.MaxInt32), err, nil, "End")
+		}
+	}
 	for _, ep := range slices.Clone(m.model.config.Endpoints) {
 		if ep.Tenant != tenant {
 			continue
 		}
-		got, err := m.End(m.ctx, ep.ID, e, math.MaxInt32)
-		m.agree(got, m.model.end(ep.ID, e, math.MaxInt32), err, nil, "End")
 		ep.DeletedAt = now
 		m.putEndpoint(everyone, ep, store.With{})
 		m.agree(nil, nil, m.RemoveEndpoint(m.ctx, ep.ID), m.model.removeEndpoint(ep.ID), "RemoveEndpoint")
