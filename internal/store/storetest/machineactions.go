@@ -136,6 +136,9 @@ func (m *machine) records(t *rapid.T) {
 			Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerManual), NextDelay: pick(t, "next delay", 0, 0, time.Second),
 			Expect: pick(t, "expect", store.AnyAttempts, store.OfHead), Tenant: pick(t, "tenant", acme, ""),
 		}
+		if r := m.model.find(c.Delivery); r != nil && c.Tenant != "" {
+			c.Tenant = r.Tenant // whose data key seals the reason; it ends with the tenant
+		}
 		if r := m.model.find(c.Delivery); r != nil && !chance(t, "any attempts", 4) {
 			c.Expect = r.AttemptsMade
 			if chance(t, "wrong attempts", 6) {
