@@ -6,7 +6,23 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// word is what the search box of a list by names asks for.
+// asks are the words in the empty search box, by the list that it looks in.
+var asks = map[string]string{
+	"/deliveries":   "Search deliveries: an id, key, type, name, text, or status:failed since:6h",
+	"/dead-letters": "Search dead letters: an id, key, type, name, text, or reason:exhausted since:6h",
+	"/events":       "Search events: an id, key, type, source, text, or since:6h",
+	"/endpoints":    "Find endpoints by name, URL or id",
+	"/sources":      "Find sources by name or id",
+	"/queues":       "Find queues by name or id",
+	"/policies":     "Find policies by name or id",
+	"/keys":         "Find API keys by name or id",
+	"/channels":     "Find channels by name or id",
+	"/event-types":  "Find event types by name or description",
+	"/audit":        "Find actions by the thing, the key or the person, or words of the reason",
+	"/customers":    "Find customers by name",
+}
+
+// word is the text in the search box of a list by names.
 func (v *visit) word() string { return strings.TrimSpace(v.URL.Query().Get("q")) }
 
 // listed is the part of a list by names that the page's address asks for.

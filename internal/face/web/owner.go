@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/send/channels"
 )
 
 // A delivery is to an endpoint, a queue or a channel, and its id says to which of these. The names
@@ -76,4 +77,14 @@ func (v *visit) whose(tenant string) whose {
 		return whose{}
 	}
 	return whose{tenant, v.link("/customers/" + url.PathEscape(tenant))}
+}
+
+// titleOf is the name of a channel's service as its makers write it.
+func titleOf(service string) string {
+	for _, s := range channels.Services() {
+		if s.Name == service {
+			return s.Title
+		}
+	}
+	return service
 }

@@ -56,34 +56,6 @@ func (p page) byName() page {
 }
 func (p page) drawnBy(template string) page { p.template = template; return p }
 
-// navigation lists the entries and their tabs. An entry with tabs leads to the first one that the
-// session may see. A page names its tab, or an entry for its first tab.
-func navigation() []entry {
-	return []entry{
-		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
-		{Name: "Deliveries", Sign: "deliveries", Tabs: []entry{
-			{Name: "All", Path: "/deliveries", Key: "d"}, {Name: "Dead letters", Path: "/dead-letters", Key: "x"},
-			{Name: "Ordering keys", Path: "/ordering-keys", Key: "w"}, {Name: "Replays", Path: "/replays", Key: "r"}}},
-		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
-		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
-		{Name: "Sources", Sign: "sources", Deep: true, Tabs: []entry{
-			{Name: "All", Path: "/sources", Key: "s"}, {Name: "Requests", Path: "/inbox", Key: "j"}}},
-		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
-		{Name: "Trouble", Sign: "trouble", Counted: true, Tabs: []entry{
-			{Name: "Issues", Path: "/issues", Key: "i"}, {Name: "Alerts", Path: "/alerts", Key: "b"},
-			{Name: "Rules", Path: "/alert-rules", Key: "y"}, {Name: "Channels", Path: "/channels", Key: "h"}}},
-		{Name: "Insights", Sign: "stats", Deep: true, Tabs: []entry{
-			{Name: "Statistics", Path: "/stats", Key: "u"}, {Name: "Promises", Path: "/slo", Key: "m"}}},
-		{Name: "Design", Sign: "types", Deep: true, Tabs: []entry{
-			{Name: "Event types", Path: "/event-types", Key: "t"}, {Name: "Policies", Path: "/policies", Key: "p"},
-			{Name: "Playground", Path: "/playground", Key: "l"}}},
-		{Name: "Customers", Path: "/customers", Key: "z", Sign: "customers", Deep: true},
-		{Name: "Settings", Sign: "settings", Deep: true, Tabs: []entry{
-			{Name: "API keys", Path: "/keys", Key: "k"}, {Name: "Audit", Path: "/audit", Key: "a"},
-			{Name: "Nodes", Path: "/nodes", Key: "n"}, {Name: "Settings", Path: "/settings", Key: "c"}}},
-	}
-}
-
 // calls makes an action of a call of the API that takes an id and a reason: the id in the path.
 func calls[T any](call func(*client.Client, context.Context, string, string) (T, error), notice string) func(*visit) (string, error) {
 	return func(v *visit) (string, error) {

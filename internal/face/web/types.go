@@ -18,7 +18,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/oidc"
 	"github.com/grapnelhq/grapnel/internal/face/reference"
-	"github.com/grapnelhq/grapnel/internal/send/channels"
 )
 
 // Options say what the dashboard stands on. API, Passes and Secret are needed.
@@ -382,31 +381,6 @@ var (
 	logo   = regexp.MustCompile(`^data:image/(png|jpeg|webp);base64,[A-Za-z0-9+/]+={0,2}$`)
 	accent = regexp.MustCompile(`^#[0-9a-f]{6}$`)
 )
-
-// asks are the words in the empty search box, by the list that it looks in.
-var asks = map[string]string{
-	"/deliveries":   "Search deliveries: an id, key, type, name, text, or status:failed since:6h",
-	"/dead-letters": "Search dead letters: an id, key, type, name, text, or reason:exhausted since:6h",
-	"/events":       "Search events: an id, key, type, source, text, or since:6h",
-	"/endpoints":    "Find endpoints by name, URL or id",
-	"/sources":      "Find sources by name or id",
-	"/queues":       "Find queues by name or id",
-	"/policies":     "Find policies by name or id",
-	"/keys":         "Find API keys by name or id",
-	"/channels":     "Find channels by name or id",
-	"/event-types":  "Find event types by name or description",
-	"/audit":        "Find actions by the thing, the key or the person, or words of the reason",
-	"/customers":    "Find customers by name",
-}
-
-func titleOf(service string) string {
-	for _, s := range channels.Services() {
-		if s.Name == service {
-			return s.Title
-		}
-	}
-	return service
-}
 
 // given are pairs of names and values as a query, without those that are empty.
 func given(pairs ...string) url.Values {

@@ -31,22 +31,6 @@ func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 	return v
 }
 
-// link is the path of a page as the browser has to ask for it.
-func (v *visit) link(path string) string { return v.place.base + v.web.home + path }
-
-// here is the path and query of the request, below the base and the home.
-func (v *visit) here() string { return strings.TrimPrefix(v.URL.RequestURI(), v.web.home) }
-
-// local returns an address of this site that came from outside, or the overview. A path with two
-// slashes or a backslash in front would lead to another site.
-func local(to string) string {
-	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(to, "\\\r\n\t") {
-		return "/"
-	}
-	return u.RequestURI()
-}
-
 // redirect sends the browser to a page of this site.
 func (v *visit) redirect(to string) {
 	if v.session != nil && v.session.framed {
@@ -327,77 +311,6 @@ func (v *visit) leads(path string) bool {
 	return v.web.home == "" || slices.ContainsFunc(portalPages, func(p string) bool { return strings.HasPrefix(p, "/"+first) })
 }
 
-// entries are those of the navigation that lead to pages which the session may see. The one that
-// here names is lit, with its tab.
-func (v *visit) entries(here string) []entry { return v.visible(v.web.nav, here) }
-
-func (v *visit) visible(all []entry, here string) (seen []entry) {
-	for _, e := range all {
-		tabs := v.visible(e.Tabs, here)
-		lit := e.Name == here
-		if len(e.Tabs) > 0 {
-			if len(tabs) == 0 {
-				continue
-			}
-			if i := slices.IndexFunc(tabs, func(t entry) bool { return t.Current != "" }); i >= 0 {
-				lit = true
-			} else if lit {
-				tabs[0].Current = v.current(tabs[0].Path)
-			}
-			e.Path, e.Key = tabs[0].Path, tabs[0].Key
-		} else {
-			i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.address() == e.Path })
-			if i < 0 || !v.session.May(v.web.pages[i].scope) || ofAll(e.Path) && v.session.Tenant != "" && v.session.Only == "" {
-				continue
-			}
-			e.Path = v.link(e.Path)
-		}
-		if e.Tabs = tabs; lit {
-			e.Current = v.current(e.Path)
-		}
-		seen = append(seen, e)
-	}
-	return seen
-}
-
-// current is the aria-current of a link to this page, or to one above it.
-func (v *visit) current(path string) string {
-	if v.page != nil && v.link(v.page.address()) == path {
-		return "page"
-	}
-	return "true"
-}
-
-// lit is the entry that is lit, and its tab, if it has tabs.
-func lit(all []entry) (e, tab entry) {
-	is := func(e entry) bool { return e.Current != "" }
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		e = all[i]
-	}
-	if i := slices.IndexFunc(e.Tabs, is); i >= 0 {
-		tab = e.Tabs[i]
-	}
-	return e, tab
-}
-
-// way are the steps to the page: the entry and the tab that lead to it, and the steps of its own,
-// by default its title. A page that an entry or a tab leads to has only steps of its own.
-func (v *visit) way(all []entry) []crumb {
-	e, tab := lit(all)
-	steps := v.steps
-	if len(steps) == 0 {
-		if e.Current == "page" || tab.Current == "page" {
-			return nil
-		}
-		steps = []crumb{{cmp.Or(v.title, v.page.title), ""}}
-	}
-	above := []crumb{{e.Name, e.Path}}
-	if tab.Name == v.page.nav && tab.Name != e.Name {
-		above = append(above, crumb{tab.Name, tab.Path})
-	}
-	return append(above, steps...)
-}
-
 // bare is the sheet of a page without navigation.
 func (v *visit) bare(title string) sheet {
 	s := sheet{Title: title, Asks: asks["/deliveries"], Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
@@ -427,11 +340,6 @@ func (v *visit) open() string {
 		return ""
 	}
 	return t.number()
-}
-
-// asset is the address of a file.
-func (v *visit) asset(name string) string {
-	return v.place.base + "/assets/" + url.PathEscape(name) + "?" + v.web.assets.marks[name]
 }
 
 // typed is what the browser sent for an input, as a text of its kind.
