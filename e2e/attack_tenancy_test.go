@@ -16,8 +16,8 @@ import (
 )
 
 // TestAttackOnAnotherTenant: it calls every route of the server's own document without a key and
-// with the key of each scope of one tenant, and names objects of another tenant, or the tenant itself. None of these is
-// shown or changed, and no answer is a 5xx.
+// with the key of each scope of one tenant, and names objects of another tenant, or that tenant in
+// the query or the header. None of these objects is shown or changed, and no answer is a 5xx.
 func TestAttackOnAnotherTenant(t *testing.T) {
 	beside(t, light)
 	a := newAttacked(t, program{})

@@ -141,7 +141,7 @@ func TestResend(t *testing.T) {
 		return all
 	}
 	if got := invoke(t, f.env(), "", "events", "resend", "evt_1"); got.code != 2 || !strings.Contains(got.errs, "again to 2 endpoints") || posted() != nil {
-		t.Errorf("nobody was asked: %+v", got)
+		t.Errorf("it resent without a question: %+v", got)
 	}
 	if got := invoke(t, f.env(), "", "events", "resend", "evt_1", "--yes", "-o", "name"); got.code != 0 || got.out != "dlv_9\ndlv_9\n" {
 		t.Errorf("%+v", got)

@@ -229,7 +229,8 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 	})
 }
 
-// dashboard puts the pages in front of the API, or the reference alone. Nodes with one session key share sessions.
+// dashboard puts the pages in front of the API, or the reference alone. Nodes with one session key
+// share sessions.
 func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler {
 	pages := web.New
 	if s.options.NoDashboard {

@@ -21,8 +21,8 @@ func (f Firsts) Degraded() bool {
 	return limits.met(f, 0)
 }
 
-// countFirsts judges the endpoints by their first attempts. It looks at those with failed ones, those that
-// had some at the last count, and those that are degraded.
+// countFirsts judges the endpoints by their first attempts. It looks at endpoints where one failed,
+// at those where one had failed at the last count, and at degraded ones.
 func (c *Core) countFirsts(now time.Time, in Counted) {
 	for id := range in.Failed {
 		c.judged[id] = true

@@ -27,8 +27,8 @@ func (f *Faults) Add(pointer, format string, args ...any) {
 	}
 }
 
-// Free says whether there is no fault at a member, in it or in what it is part of, so that its value
-// can be judged.
+// Free says that neither a member, nor a part of it, nor the object around it has a fault. Only then
+// can its value be judged.
 func (f *Faults) Free(pointer string) bool {
 	return !slices.ContainsFunc(f.Fields, func(is grapnel.Field) bool {
 		return strings.HasPrefix(is.Pointer+"/", pointer+"/") || strings.HasPrefix(pointer+"/", is.Pointer+"/")
