@@ -341,3 +341,32 @@ func TestAStateThatComesLaterIsJudged(t *testing.T) {
 		t.Error(report.Results[0].Line(plainly))
 	}
 }
+
+// turning shows the version 1 of a key before its case was told, or after that.
+type turning struct {
+	Probe
+	after, told bool
+}
+
+func (p *turning) Read(ctx context.Context, event, key string) (Reading, error) {
+	reading, err := p.Probe.Read(ctx, event, key)
+	if key != "" && p.told == p.after {
+		reading.Version = "1"
+	}
+	return reading, err
+}
+
+// TestStatesAreJudgedAtTheEnd: a state that becomes right after its case counts as right, as an
+// effect does, and one that becomes wrong counts as wrong.
+func TestStatesAreJudgedAtTheEnd(t *testing.T) {
+	for after, want := range map[bool][]string{false: {"failed", "passed"}, true: {"passed", "failed"}} {
+		o := newReceiver(t, "").options()
+		probe := &turning{Probe: o.Probe, after: after}
+		o.Probe, o.Only = probe, []string{"T06"}
+		var told []string
+		o.Tell = func(r *Result) { probe.told, told = true, append(told, string(r.Verdict)) }
+		if verdicts(t, o); !slices.Equal(told, want) {
+			t.Errorf("wrong after its case %v: told %q, want %q", after, told, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func (t *trial) settleWithin(ctx context.Context, within time.Duration, want ...
 	deadline := time.Now().Add(within)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		open := t.readEvents(ctx, func(e *Event) bool { n, read := e.effects(); return read && n >= e.Least && e.Least > 0 })
-		open = t.readStates(ctx, want) || open
+		open = t.readStates(ctx, want, func(s *State) bool { return s.Got == s.Want }) || open
 		if !open || time.Now().After(deadline) || !rest(ctx, pause) {
 			break
 		}
@@ -202,9 +203,10 @@ func (t *trial) readEvents(ctx context.Context, done func(*Event) bool) (open bo
 	return lacking.Load()
 }
 
-func (t *trial) readStates(ctx context.Context, want []*State) (open bool) {
+// readStates reads the states that are not done, and reports whether one of them is not the right one.
+func (t *trial) readStates(ctx context.Context, want []*State, done func(*State) bool) (open bool) {
 	for _, s := range want {
-		if s.Got == s.Want {
+		if done(s) {
 			continue
 		}
 		reading, ok := t.read(ctx, "", s.Key)
@@ -232,7 +234,7 @@ func (t *trial) read(ctx context.Context, event, key string) (Reading, bool) {
 	return reading, true
 }
 
-// audit reads all effects once more and judges again.
+// audit reads all effects and the last state of each key once more, and judges again.
 func (t *trial) audit(ctx context.Context) {
 	if t.Probe == nil || t.result.Verdict == NotJudged {
 		return
@@ -240,6 +242,11 @@ func (t *trial) audit(ctx context.Context) {
 	ctx, t.stop = context.WithCancelCause(ctx)
 	defer t.stop(nil)
 	t.readEvents(ctx, func(*Event) bool { return false })
+	last := map[string]*State{}
+	for _, s := range t.result.History.States {
+		last[s.Field+" "+s.Key] = s
+	}
+	t.readStates(ctx, slices.Collect(maps.Values(last)), func(*State) bool { return false })
 	t.judge()
 }
 
