@@ -198,11 +198,7 @@ type alertMessage struct {
 	At     moment
 }
 
-func alertPage(v *visit) (alertModel, error) {
-	a, err := v.client.Alert(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return alertModel{}, err
-	}
+func alertPage(v *visit, a *client.Alert) (alertModel, error) {
 	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
 	m.Verdict.say(a.Title+".", "", words.Instants(a.Text))
 	if a.State == "firing" {

@@ -144,19 +144,8 @@ func addChannel(v *visit) (string, error) {
 	return "The channel is added. Send it a test.", nil
 }
 
-func (v *visit) channelNamed() (*client.Channel, string, error) {
-	c, err := v.client.Channel(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return nil, "", err
-	}
-	return c, channelName(c), nil
-}
-
-func editChannel(v *visit) (formModel, error) {
-	c, name, err := v.channelNamed()
-	if err != nil {
-		return formModel{}, err
-	}
+func editChannel(v *visit, c *client.Channel) (formModel, error) {
+	name := channelName(c)
 	f, err := v.form(&channelBlank, c.JSON(), nil)
 	m := v.formPage("Change "+name, f, "Save")
 	m.Samples = samples()
@@ -174,11 +163,8 @@ func saveChannel(v *visit) (string, error) {
 	})
 }
 
-func deleteChannelForm(v *visit) (formModel, error) {
-	c, name, err := v.channelNamed()
-	if err != nil {
-		return formModel{}, err
-	}
+func deleteChannelForm(v *visit, c *client.Channel) (formModel, error) {
+	name := channelName(c)
 	f, err := v.consentForm(c.Service, "")
 	m := v.formPage("Delete "+name, f, "Delete the channel",
 		crumb{name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, crumb{"Delete", ""})
@@ -187,11 +173,7 @@ func deleteChannelForm(v *visit) (formModel, error) {
 	return m, err
 }
 
-func deleteChannel(v *visit) (string, error) {
-	c, _, err := v.channelNamed()
-	if err != nil {
-		return "", err
-	}
+func deleteChannel(v *visit, c *client.Channel) (string, error) {
 	reason, err := v.consented(c.Service)
 	if err != nil {
 		return "", err

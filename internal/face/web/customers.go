@@ -106,12 +106,8 @@ type customerModel struct {
 	End     string // the command that deletes the tenant
 }
 
-func customer(v *visit) (customerModel, error) {
+func customer(v *visit, t *client.Tenant) (customerModel, error) {
 	var m customerModel
-	t, err := v.client.Tenant(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return m, err
-	}
 	o, err := v.client.Overview(v.Context(), t.Tenant)
 	if err != nil {
 		return m, err
@@ -267,12 +263,8 @@ func makeLink(v *visit) (string, error) {
 	return "", nil
 }
 
-func lookForm(v *visit) (formModel, error) {
+func lookForm(v *visit, p *client.Portal) (formModel, error) {
 	tenant := v.PathValue("id")
-	p, err := v.client.Portal(v.Context(), tenant)
-	if err != nil {
-		return formModel{}, err
-	}
 	f, err := v.form(&lookBlank, p.JSON(), nil)
 	m := v.formPage("Look of the portal", f, "Save", v.below("/customers", tenant, tenant, "Look of the portal")...)
 	m.Verdict.say("How does the portal of "+tenant+" look?", "", "No page of the portal says Grapnel.")
@@ -286,11 +278,7 @@ func saveLook(v *visit) (string, error) {
 	})
 }
 
-func termsForm(v *visit) (formModel, error) {
-	t, err := v.client.Tenant(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func termsForm(v *visit, t *client.Tenant) (formModel, error) {
 	f, err := v.form(&termsBlank, t.JSON(), nil)
 	m := v.formPage("Limits", f, "Save", v.below("/customers", t.Tenant, t.Tenant, "Limits")...)
 	m.Verdict.say("How much may "+t.Tenant+" use?", "", "An empty field is the server's own setting.")

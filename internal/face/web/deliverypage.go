@@ -6,11 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-func delivery(v *visit) (deliveryModel, error) {
-	d, err := v.client.Delivery(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return deliveryModel{}, err
-	}
+func delivery(v *visit, d *client.Delivery) (deliveryModel, error) {
 	event, err := optional(v.client.EventOf(v.Context(), d.Tenant, d.EventID))
 	if err != nil {
 		return deliveryModel{}, err

@@ -51,12 +51,7 @@ type auditRow struct {
 	What, Reason string
 }
 
-func endpoint(v *visit) (endpointModel, error) {
-	id := v.PathValue("id")
-	e, err := v.client.Endpoint(v.Context(), id)
-	if err != nil {
-		return endpointModel{}, err
-	}
+func endpoint(v *visit, e *client.Endpoint) (endpointModel, error) {
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why"),
 		Issues: v.link("/issues" + withQuery("endpoint", e.ID))}
@@ -64,23 +59,23 @@ func endpoint(v *visit) (endpointModel, error) {
 	if !v.session.portal || v.session.May(grapnel.ScopeAlertsRead) {
 		m.Alerts = v.link("/alerts" + withQuery("endpoint", e.ID))
 	}
-	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
+	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: e.ID, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
 	if err != nil {
 		return m, err
 	}
-	minutes, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, Bucket: "minute"})
+	minutes, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: e.ID, Bucket: "minute"})
 	if err != nil {
 		return m, err
 	}
-	recent, err := v.client.Deliveries(v.Context(), client.DeliveryFilter{Endpoint: id, Limit: mostRecent})
+	recent, err := v.client.Deliveries(v.Context(), client.DeliveryFilter{Endpoint: e.ID, Limit: mostRecent})
 	if err != nil {
 		return m, err
 	}
-	lanes, err := v.client.Lanes(v.Context(), id, mostLanes, "")
+	lanes, err := v.client.Lanes(v.Context(), e.ID, mostLanes, "")
 	if err != nil {
 		return m, err
 	}
-	audit, err := v.client.Audit(v.Context(), client.AuditFilter{Endpoint: id, Limit: mostAudit})
+	audit, err := v.client.Audit(v.Context(), client.AuditFilter{Endpoint: e.ID, Limit: mostAudit})
 	if err != nil {
 		return m, err
 	}

@@ -248,11 +248,7 @@ func (v *visit) makeEndpoint(in map[string]any) error {
 	return nil
 }
 
-func editEndpoint(v *visit) (formModel, error) {
-	e, err := v.client.Endpoint(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func editEndpoint(v *visit, e *client.Endpoint) (formModel, error) {
 	b, err := v.own()
 	if err != nil {
 		return formModel{}, err

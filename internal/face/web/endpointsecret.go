@@ -53,11 +53,7 @@ var overlaps = map[string][]option{"overlap": {
 }}
 
 // rotateForm is the page that gives an endpoint a new secret.
-func rotateForm(v *visit) (formModel, error) {
-	e, err := v.client.Endpoint(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func rotateForm(v *visit, e *client.Endpoint) (formModel, error) {
 	f, err := v.form(&rotationBlank, nil, overlaps)
 	if err != nil {
 		return formModel{}, err
@@ -115,11 +111,7 @@ func (v *visit) pendingOf(endpoint string) (string, error) {
 }
 
 // deleteEndpointForm is the page that deletes an endpoint.
-func deleteEndpointForm(v *visit) (formModel, error) {
-	e, err := v.client.Endpoint(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func deleteEndpointForm(v *visit, e *client.Endpoint) (formModel, error) {
 	pending, err := v.pendingOf(e.ID)
 	if err != nil {
 		return formModel{}, err

@@ -149,11 +149,7 @@ type subscriberRow struct {
 
 const mostSubscribers = 30
 
-func eventType(v *visit) (typeModel, error) {
-	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return typeModel{}, err
-	}
+func eventType(v *visit, t *client.EventType) (typeModel, error) {
 	m := typeModel{ID: t.ID, Name: t.Name, Tenant: t.Tenant, Pill: checkPill(t.Check)}
 	v.title, m.Shown = t.Name, len(t.Versions)
 	if n, err := strconv.Atoi(v.URL.Query().Get("version")); err == nil && n >= 1 && n <= len(t.Versions) {
@@ -306,11 +302,7 @@ func (m *typeModel) subscribers(v *visit, t *client.EventType) error {
 }
 
 // sendExample publishes a version's example as an event.
-func sendExample(v *visit) (string, error) {
-	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return "", err
-	}
+func sendExample(v *visit, t *client.EventType) (string, error) {
 	n, err := strconv.Atoi(v.URL.Query().Get("version"))
 	if err != nil || n < 1 || n > len(t.Versions) || len(t.Versions[n-1].Example) == 0 {
 		return "", refused(http.StatusConflict, "This version has no example.", "Add a version with an example, or publish an event of your own.")

@@ -120,11 +120,7 @@ type check struct {
 	Text string
 }
 
-func inboxRequest(v *visit) (requestModel, error) {
-	r, err := v.client.InboxRequest(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return requestModel{}, err
-	}
+func inboxRequest(v *visit, r *client.Request) (requestModel, error) {
 	src, err := optional(v.client.Source(v.Context(), r.SourceID))
 	if err != nil {
 		return requestModel{}, err

@@ -144,11 +144,7 @@ type issueModel struct {
 	Set        string // where owner and note are set; empty: the session may not
 }
 
-func issuePage(v *visit) (issueModel, error) {
-	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return issueModel{}, err
-	}
+func issuePage(v *visit, i *client.Issue) (issueModel, error) {
 	m := issueModel{Pill: issuePill(i), Name: cmp.Or(i.EndpointName, i.EndpointID),
 		At:    v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}

@@ -64,6 +64,18 @@ func calls[T any](call func(*client.Client, context.Context, string, string) (T,
 	}
 }
 
+// byID makes a builder or an action of a function about the thing whose id is in the path, which it
+// asks the API for.
+func byID[T, R any](get func(*client.Client, context.Context, string) (T, error), of func(*visit, T) (R, error)) func(*visit) (R, error) {
+	return func(v *visit) (r R, err error) {
+		thing, err := get(v.client, v.Context(), v.PathValue("id"))
+		if err != nil {
+			return r, err
+		}
+		return of(v, thing)
+	}
+}
+
 // build makes a builder of a function with a model of its own type.
 func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
 	return func(v *visit) (any, error) { return of(v) }

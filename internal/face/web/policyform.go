@@ -123,12 +123,8 @@ func newPolicy(v *visit) (policyFormModel, error) {
 	return m, m.show(v, &preset)
 }
 
-func editPolicy(v *visit) (policyFormModel, error) {
+func editPolicy(v *visit, p *client.Policy) (policyFormModel, error) {
 	var m policyFormModel
-	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return m, err
-	}
 	if p.ID == "" {
 		return m, refused(http.StatusConflict, "A preset cannot be changed.", "Add a policy of your own that begins with it.")
 	}
@@ -242,11 +238,7 @@ func savePolicy(v *visit) (string, error) {
 	})
 }
 
-func deletePolicyForm(v *visit) (formModel, error) {
-	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func deletePolicyForm(v *visit, p *client.Policy) (formModel, error) {
 	f, err := v.consentForm(deleteWord, "")
 	m := v.formPage("Delete "+p.Name, f, "Delete the policy", v.below("/policies", p.Name, cmp.Or(p.ID, p.Name), "Delete")...)
 	m.Verdict.say("Delete the policy "+p.Name+"?", "",

@@ -1,12 +1,11 @@
 package web
 
-import "github.com/grapnelhq/grapnel/policy"
+import (
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
+)
 
-func policyPage(v *visit) (policyModel, error) {
-	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return policyModel{}, err
-	}
+func policyPage(v *visit, p *client.Policy) (policyModel, error) {
 	v.title = p.Name
 	m := policyModel{ID: p.ID, Name: p.Name}
 	if p.ID == "" {

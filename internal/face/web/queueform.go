@@ -57,11 +57,7 @@ func addQueue(v *visit) (string, error) {
 	return "The queue is added. It gets every matching event from now on.", nil
 }
 
-func editQueue(v *visit) (formModel, error) {
-	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func editQueue(v *visit, q *client.Queue) (formModel, error) {
 	f, err := v.queueForm(q)
 	m := v.formPage("Change "+q.Name, f, "Save", v.below("/queues", q.Name, q.ID, "Change")...)
 	m.Verdict.say("Change "+q.Name+".", "", "Consumers that use the name need the new one, if you change it.")
@@ -76,13 +72,9 @@ func saveQueue(v *visit) (string, error) {
 }
 
 // queueQuestion is the page of a form that ends all messages of a queue.
-func (v *visit) queueQuestion(verb, help string) (*client.Queue, formModel, error) {
-	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return nil, formModel{}, err
-	}
+func (v *visit) queueQuestion(q *client.Queue, verb, help string) (formModel, error) {
 	f, err := v.consentForm(q.Name, help)
-	return q, v.formPage(verb+" "+q.Name, f, verb+" the queue", v.below("/queues", q.Name, q.ID, verb)...), err
+	return v.formPage(verb+" "+q.Name, f, verb+" the queue", v.below("/queues", q.Name, q.ID, verb)...), err
 }
 
 // messagesIn is how many messages a queue has.
@@ -93,14 +85,11 @@ func messagesIn(q *client.Queue) int64 {
 	return q.Ready + q.Leased + q.Delayed + q.Waiting + q.Blocked
 }
 
-func purgeQueueForm(v *visit) (formModel, error) {
-	q, m, err := v.queueQuestion("Purge", "")
-	if err != nil {
-		return m, err
-	}
+func purgeQueueForm(v *visit, q *client.Queue) (formModel, error) {
+	m, err := v.queueQuestion(q, "Purge", "")
 	m.Verdict.say("Discard all "+say.Many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
 		"Leased ones too: what their consumers answer has no effect then. Dead letters stay.")
-	return m, nil
+	return m, err
 }
 
 func purgeQueue(v *visit) (string, error) {
@@ -118,21 +107,14 @@ func purgeQueue(v *visit) (string, error) {
 	return fmt.Sprintf("%s discarded.", say.Many(done.Discarded, "message was", "messages were")), nil
 }
 
-func deleteQueueForm(v *visit) (formModel, error) {
-	q, m, err := v.queueQuestion("Delete", "To stop leasing for a time, pause the queue instead.")
-	if err != nil {
-		return m, err
-	}
+func deleteQueueForm(v *visit, q *client.Queue) (formModel, error) {
+	m, err := v.queueQuestion(q, "Delete", "To stop leasing for a time, pause the queue instead.")
 	m.Verdict.say("Delete the queue "+q.Name+"?", "",
 		say.Many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
-	return m, nil
+	return m, err
 }
 
-func deleteQueue(v *visit) (string, error) {
-	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return "", err
-	}
+func deleteQueue(v *visit, q *client.Queue) (string, error) {
 	reason, err := v.consented(q.Name)
 	if err != nil {
 		return "", err

@@ -144,11 +144,7 @@ type peekedRow struct {
 
 const mostPeeked = 5
 
-func queue(v *visit) (queueModel, error) {
-	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return queueModel{}, err
-	}
+func queue(v *visit, q *client.Queue) (queueModel, error) {
 	next, err := v.client.Peek(v.Context(), q.ID, mostPeeked)
 	if err != nil {
 		return queueModel{}, err

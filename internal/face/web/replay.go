@@ -42,25 +42,20 @@ type itemRow struct {
 
 const mostItems = 20
 
-func replayPage(v *visit) (replayModel, error) {
-	id := v.PathValue("id")
-	r, err := v.client.Replay(v.Context(), id)
-	if err != nil {
-		return replayModel{}, err
-	}
+func replayPage(v *visit, r *client.Replay) (replayModel, error) {
 	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(r.EndpointName, r.EndpointID),
 		At:  v.ownerLink(r.EndpointID),
 		Bar: progress(r)}
 	v.title = "Replay to " + m.Endpoint
 	cursor := v.URL.Query().Get("cursor")
-	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)
+	items, err := v.client.ReplayItems(v.Context(), r.ID, mostItems, cursor)
 	if err != nil {
 		return m, err
 	}
 	for i := range items.Data {
 		m.Items = append(m.Items, v.itemRow(&items.Data[i]))
 	}
-	m.pager = v.pager("/replays/"+url.PathEscape(id), cursor, items.Next)
+	m.pager = v.pager("/replays/"+url.PathEscape(r.ID), cursor, items.Next)
 	if err := m.failures(v, r); err != nil {
 		return m, err
 	}

@@ -13,11 +13,7 @@ func retryWaiting(v *visit) (string, error) {
 }
 
 // retryIssue attempts now the deliveries whose last failure is as those of the issue.
-func retryIssue(v *visit) (string, error) {
-	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return "", err
-	}
+func retryIssue(v *visit, i *client.Issue) (string, error) {
 	r := client.NewRetry{StatusCode: i.StatusCode}
 	if i.ErrorClass != "other" {
 		r.ErrorClass = i.ErrorClass

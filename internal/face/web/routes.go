@@ -59,39 +59,41 @@ func pages() []page {
 	return slices.Concat([]page{
 		row("Overview", "/{$}", "Overview", "overview.html", overview, "grapnel top").as(alone("/v1/overview"), nil),
 		row("Deliveries", "/deliveries", "Deliveries", "deliveries.html", deliveries, "").as(filtered("/v1/deliveries"), finding("grapnel deliveries list")),
-		row("Deliveries", "/deliveries/{id}", "Delivery", "delivery.html", delivery, "grapnel deliveries get"),
+		row("Deliveries", "/deliveries/{id}", "Delivery", "delivery.html", byID((*client.Client).Delivery, delivery), "grapnel deliveries get"),
 		row("Deliveries", "/deliveries/{id}/compare", "Compare", "compare.html", compare, "grapnel deliveries get").unmoved(),
 		row("Endpoints", "/endpoints", "Endpoints", "endpoints.html", endpoints, "grapnel endpoints list").as(endpointsTwin, nil).byName(),
-		row("Endpoints", "/endpoints/{id}", "Endpoint", "endpoint.html", endpoint, "grapnel endpoints get"),
-		row("Endpoints", "/endpoints/{id}/why", "Why", "why.html", whyPage, "grapnel why").as(one("/v1/endpoints/{id}/causes"), nil).unmoved(),
+		row("Endpoints", "/endpoints/{id}", "Endpoint", "endpoint.html", byID((*client.Client).Endpoint, endpoint), "grapnel endpoints get"),
+		row("Endpoints", "/endpoints/{id}/why", "Why", "why.html", byID((*client.Client).Endpoint, whyPage), "grapnel why").
+			as(one("/v1/endpoints/{id}/causes"), nil).unmoved(),
 		row("Dead letters", "/dead-letters", "Dead letters", "dead-letters.html", deadLetters, "").as(filtered("/v1/dead-letters"), finding("grapnel dlq list")).searched(),
 		row("Issues", "/issues", "Issues", "issues.html", issues, "").as(issuesTwin, issuesCommand),
-		row("Issues", "/issues/{id}", "Issue", "issue.html", issuePage, "grapnel issues get").unmoved(),
+		row("Issues", "/issues/{id}", "Issue", "issue.html", byID((*client.Client).Issue, issuePage), "grapnel issues get").unmoved(),
 		row("Replays", "/replays", "Replays", "replays.html", replays, "").as(replaysTwin, replaysCommand),
 		row("Replays", "/replays/new", "Replay", "wizard.html", wizard, "").
 			as(filtered("/v1/dead-letters"), wizardCommand).needs(grapnel.ScopeReplay).unmoved(),
-		row("Replays", "/replays/{id}", "Replay", "replay.html", replayPage, "grapnel replay get"),
+		row("Replays", "/replays/{id}", "Replay", "replay.html", byID((*client.Client).Replay, replayPage), "grapnel replay get"),
 		row("Alerts", "/alerts", "Alerts", "alerts.html", alerts, "").
 			as(cursored("/v1/alerts", "state", "rule", "endpoint"), flagged("grapnel alerts list", "state", "endpoint")),
-		row("Alerts", "/alerts/{id}", "Alert", "alert.html", alertPage, "grapnel alerts get"),
+		row("Alerts", "/alerts/{id}", "Alert", "alert.html", byID((*client.Client).Alert, alertPage), "grapnel alerts get"),
 		row("Statistics", "/stats", "Statistics", "stats.html", statistics, "").as(statsTwin, statsCommand),
 		row("Events", "/events", "Events", "events.html", events, "").as(eventsTwin, eventsCommand).searched(),
 		row("Events", "/events/{id}", "Event", "event.html", eventPage, "grapnel events get").as(eventTwin, nil),
 		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list").byName(),
-		row("Sources", "/sources/{id}", "Source", "source.html", source, "grapnel sources get"),
+		row("Sources", "/sources/{id}", "Source", "source.html", byID((*client.Client).Source, source), "grapnel sources get"),
 		row("Requests", "/inbox", "Requests", "inbox.html", inbox, "").
 			as(cursored("/v1/inbox", "source", "outcome"), flagged("grapnel inbox list", "source", "outcome")),
-		row("Requests", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
+		row("Requests", "/inbox/{id}", "Request", "request.html", byID((*client.Client).InboxRequest, inboxRequest), "grapnel inbox get"),
 		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list").byName(),
-		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
+		row("Queues", "/queues/{id}", "Queue", "queue.html", byID((*client.Client).Queue, queue), "grapnel queues get"),
 		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list").byName(),
 		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list").byName(),
-		row("Policies", "/policies/{id}", "Policy", "policy.html", policyPage, "grapnel policies get").unmoved(),
+		row("Policies", "/policies/{id}", "Policy", "policy.html", byID((*client.Client).Policy, policyPage), "grapnel policies get").unmoved(),
 		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin).byName(),
 		row("Audit", "/audit", "Audit", "audit.html", audit, "").
 			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")).byName(),
 		row("Customers", "/customers", "Customers", "customers.html", customers, "grapnel tenants list").as(customersTwin, nil).byName(),
-		row("Customers", "/customers/{id}", "Customer", "customer.html", customer, "grapnel tenants get").as(one("/v1/tenants/{id}"), nil),
+		row("Customers", "/customers/{id}", "Customer", "customer.html", byID((*client.Client).Tenant, customer), "grapnel tenants get").
+			as(one("/v1/tenants/{id}"), nil),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
 }
@@ -109,7 +111,7 @@ func actions() []action {
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: calls((*client.Client).ProbeEndpoint, "A probe is on its way.")},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: testEndpoint},
 		{path: "/endpoints/{id}/retry", scope: grapnel.ScopeReplay, do: retryWaiting},
-		{path: "/issues/{id}/retry", scope: grapnel.ScopeReplay, do: retryIssue},
+		{path: "/issues/{id}/retry", scope: grapnel.ScopeReplay, do: byID((*client.Client).Issue, retryIssue)},
 		{path: "/channels/{id}/test", scope: grapnel.ScopeOperate, do: testChannel},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
@@ -136,7 +138,7 @@ func actions() []action {
 		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 		{path: "/event-types/{id}/deprecate", scope: grapnel.ScopeManage, do: deprecate},
-		{path: "/event-types/{id}/send", scope: grapnel.ScopePublish, do: sendExample},
+		{path: "/event-types/{id}/send", scope: grapnel.ScopePublish, do: byID((*client.Client).EventType, sendExample)},
 	}
 	for _, p := range pages() {
 		if p.do != nil {

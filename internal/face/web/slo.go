@@ -192,11 +192,7 @@ var updateBlank = blank{of: reflect.TypeFor[wire.NewIncidentUpdate](), rows: []i
 }}
 
 // incidentForm is the page that adds a message to an incident.
-func incidentForm(v *visit) (formModel, error) {
-	in, err := v.client.Incident(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func incidentForm(v *visit, in *client.Incident) (formModel, error) {
 	f, err := v.form(&updateBlank, nil, nil)
 	m := v.formPage(in.Title, f, "Publish the message")
 	m.Verdict.Pieces = []piece{{in.Title + ": " + in.Status + ".", ""}}
@@ -226,7 +222,7 @@ func promisePages() []page {
 	return []page{
 		row("Promises", "/slo", "Promises", "slo.html", slo, "grapnel slo").as(alone("/v1/slo"), nil),
 		fillIn("Promises", "/incidents/new", "Publish an incident", newIncident, addIncident, openIncidentCommand).needs(grapnel.ScopeAdmin),
-		fillIn("Promises", "/incidents/{id}/update", "Incident", incidentForm, sayMore, "grapnel incidents get").needs(grapnel.ScopeAdmin),
+		fillIn("Promises", "/incidents/{id}/update", "Incident", byID((*client.Client).Incident, incidentForm), sayMore, "grapnel incidents get").needs(grapnel.ScopeAdmin),
 	}
 }
 

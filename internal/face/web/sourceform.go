@@ -145,22 +145,14 @@ func blankOf(s *client.Source) *blank {
 	return b
 }
 
-func editSource(v *visit) (formModel, error) {
-	s, err := v.client.Source(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func editSource(v *visit, s *client.Source) (formModel, error) {
 	f, err := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
 	m := v.formPage("Change "+s.Name, f, "Save", v.below("/sources", s.Name, s.ID, "Change")...)
 	m.Verdict.say("Change "+s.Name+".", "", "New settings apply to the next request. Only what you change here is sent.")
 	return m, err
 }
 
-func saveSource(v *visit) (string, error) {
-	s, err := v.client.Source(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return "", err
-	}
+func saveSource(v *visit, s *client.Source) (string, error) {
 	released := ""
 	notice, err := v.save(blankOf(s), "/sources/{id}", "Saved.", func(id string, changes map[string]any) error {
 		s, err := v.client.UpdateSource(v.Context(), id, changes)
@@ -176,11 +168,7 @@ func saveSource(v *visit) (string, error) {
 	return notice + released, err
 }
 
-func rotateSourceForm(v *visit) (formModel, error) {
-	s, err := v.client.Source(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func rotateSourceForm(v *visit, s *client.Source) (formModel, error) {
 	f, err := v.form(&sourceRotation, nil, overlaps)
 	m := v.formPage("Rotate the secret", f, "Rotate the secret", v.below("/sources", s.Name, s.ID, "Rotate the secret")...)
 	m.Verdict.say("Give "+s.Name+" a new secret.", "",
@@ -202,11 +190,7 @@ func rotateSource(v *visit) (string, error) {
 	return said, nil
 }
 
-func deleteSourceForm(v *visit) (formModel, error) {
-	s, err := v.client.Source(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func deleteSourceForm(v *visit, s *client.Source) (formModel, error) {
 	f, err := v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.")
 	m := v.formPage("Delete "+s.Name, f, "Delete the source", v.below("/sources", s.Name, s.ID, "Delete")...)
 	m.Verdict.say("Delete the source "+s.Name+"?", "",

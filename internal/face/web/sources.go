@@ -147,11 +147,7 @@ type sourceModel struct {
 
 const mostRequests = 8
 
-func source(v *visit) (sourceModel, error) {
-	s, err := v.client.Source(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return sourceModel{}, err
-	}
+func source(v *visit, s *client.Source) (sourceModel, error) {
 	v.title = s.Name
 	m := sourceModel{ID: s.ID, Name: s.Name, Pill: sourcePill(s), Address: v.ingest(s), All: v.link("/inbox" + withQuery("source", s.ID))}
 	inbox, err := v.client.Inbox(v.Context(), client.InboxFilter{Source: s.ID, Tenant: s.Tenant, Limit: mostRequests})

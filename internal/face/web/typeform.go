@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -48,26 +47,10 @@ func addType(v *visit) (string, error) {
 	return "The event type is registered.", nil
 }
 
-// typeFormOf is a form about an event type that exists.
-func (v *visit) typeFormOf(b *blank, update bool, title string) (*client.EventType, formModel, error) {
-	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return nil, formModel{}, err
-	}
-	var is json.RawMessage
-	if update {
-		is = t.JSON()
-	}
-	f, err := v.form(b, is, nil)
-	m := v.formPage(title, f, title, v.below("/event-types", t.Name, t.ID, title)...)
-	m.Verdict.Pieces = []piece{{title + " " + t.Name + ".", ""}}
-	return t, m, err
-}
-
-func editType(v *visit) (formModel, error) {
-	_, m, err := v.typeFormOf(&typeBlank, true, "Change")
-	m.Form.Button = "Save"
-	m.Verdict.Next = "Schemas are changed by adding a version."
+func editType(v *visit, t *client.EventType) (formModel, error) {
+	f, err := v.form(&typeBlank, t.JSON(), nil)
+	m := v.formPage("Change", f, "Save", v.below("/event-types", t.Name, t.ID, "Change")...)
+	m.Verdict.say("Change "+t.Name+".", "", "Schemas are changed by adding a version.")
 	return m, err
 }
 
@@ -78,17 +61,15 @@ func saveType(v *visit) (string, error) {
 	})
 }
 
-func newVersion(v *visit) (formModel, error) {
-	t, m, err := v.typeFormOf(&versionBlank, false, "Add a version")
-	if err != nil {
-		return m, err
-	}
+func newVersion(v *visit, t *client.EventType) (formModel, error) {
+	f, err := v.form(&versionBlank, nil, nil)
+	m := v.formPage("Add a version", f, "Add a version", v.below("/event-types", t.Name, t.ID, "Add a version")...)
 	m.Verdict.say("Add a version of "+t.Name+".", "", "Events without schema_version follow the newest version from then on.")
 	if n := len(t.Versions); n > 0 && !v.again() {
 		m.Form.set("schema", textOf(kindJSON, t.Versions[n-1].Schema))
 		m.Form.set("example", textOf(kindJSON, t.Versions[n-1].Example))
 	}
-	return m, nil
+	return m, err
 }
 
 func addVersion(v *visit) (string, error) {
@@ -101,11 +82,7 @@ func addVersion(v *visit) (string, error) {
 	return fmt.Sprintf("The newest version is %d. Look at its differences below.", len(t.Versions)), nil
 }
 
-func deleteTypeForm(v *visit) (formModel, error) {
-	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
-	if err != nil {
-		return formModel{}, err
-	}
+func deleteTypeForm(v *visit, t *client.EventType) (formModel, error) {
 	f, err := v.consentForm(deleteWord, "")
 	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.below("/event-types", t.Name, t.ID, "Delete")...)
 	m.Verdict.say("Delete the event type "+t.Name+"?", "",

@@ -31,13 +31,8 @@ type groupRow struct {
 	Href   string
 }
 
-func whyPage(v *visit) (whyModel, error) {
-	id := v.PathValue("id")
-	e, err := v.client.Endpoint(v.Context(), id)
-	if err != nil {
-		return whyModel{}, err
-	}
-	c, err := v.client.Causes(v.Context(), id)
+func whyPage(v *visit, e *client.Endpoint) (whyModel, error) {
+	c, err := v.client.Causes(v.Context(), e.ID)
 	if err != nil {
 		return whyModel{}, err
 	}
