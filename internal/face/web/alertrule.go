@@ -141,8 +141,5 @@ func saveRule(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return v.save(ruleBlank(r), "/alert-rules/{id}/edit", "Saved.", func(name string, changes map[string]any) error {
-		_, err := v.client.UpdateAlertRule(v.Context(), "", name, changes)
-		return err
-	})
+	return saves(ruleBlank(r), "/v1/alert-rules/{id}", "/alert-rules/{id}/edit", "Saved.")(v)
 }

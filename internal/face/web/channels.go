@@ -135,14 +135,9 @@ func newChannel(v *visit) (formModel, error) {
 	return m, err
 }
 
-func addChannel(v *visit) (string, error) {
-	var made client.Channel
-	if err := v.create(&channelBlank, "/v1/channels", &made); err != nil {
-		return "", err
-	}
-	v.goTo("/channels")
-	return "The channel is added. Send it a test.", nil
-}
+var addChannel = adds(&channelBlank, "/v1/channels", func(*client.Channel) (to, notice string) {
+	return "/channels", "The channel is added. Send it a test."
+})
 
 func editChannel(v *visit, c *client.Channel) (formModel, error) {
 	name := channelName(c)
@@ -154,13 +149,6 @@ func editChannel(v *visit, c *client.Channel) (formModel, error) {
 		m.Verdict.Acts = []act{{Label: "Delete", Href: at}}
 	}
 	return m, err
-}
-
-func saveChannel(v *visit) (string, error) {
-	return v.save(&channelBlank, "/channels", "Saved.", func(id string, changes map[string]any) error {
-		_, err := v.client.UpdateChannel(v.Context(), id, "", changes)
-		return err
-	})
 }
 
 func deleteChannelForm(v *visit, c *client.Channel) (formModel, error) {

@@ -271,13 +271,6 @@ func lookForm(v *visit, p *client.Portal) (formModel, error) {
 	return m, err
 }
 
-func saveLook(v *visit) (string, error) {
-	return v.save(&lookBlank, "/customers/{id}", "The look is saved.", func(tenant string, changes map[string]any) error {
-		_, err := v.client.UpdatePortal(v.Context(), tenant, changes)
-		return err
-	})
-}
-
 func termsForm(v *visit, t *client.Tenant) (formModel, error) {
 	f, err := v.form(&termsBlank, t.JSON(), nil)
 	m := v.formPage("Limits", f, "Save", v.below("/customers", t.Tenant, t.Tenant, "Limits")...)
@@ -286,8 +279,8 @@ func termsForm(v *visit, t *client.Tenant) (formModel, error) {
 }
 
 func saveTerms(v *visit) (string, error) {
-	return v.save(&termsBlank, "/customers/{id}", "The limits are saved.", func(tenant string, changes map[string]any) error {
-		_, err := v.client.UpdateTenant(v.Context(), tenant, byDashboard, changes)
+	return v.save(&termsBlank, "/customers/{id}", "The limits are saved.", func(changes map[string]any) error {
+		_, err := v.client.UpdateTenant(v.Context(), v.PathValue("id"), byDashboard, changes)
 		return err
 	})
 }

@@ -269,10 +269,9 @@ func saveEndpoint(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	notice, err := v.save(b, "/endpoints/{id}", "Saved", func(id string, changes map[string]any) error {
+	notice, err := v.save(b, "/endpoints/{id}", "Saved", func(changes map[string]any) error {
 		said = ": " + say.Many(len(changes), "setting", "settings") + "."
-		_, err := v.client.UpdateEndpoint(v.Context(), id, changes)
-		return err
+		return v.patch("/v1/endpoints/{id}", changes)
 	})
 	return notice + said, err
 }

@@ -34,6 +34,17 @@ func (v *visit) formPage(title string, f form, button string, steps ...crumb) fo
 	return formModel{Form: f}
 }
 
+// adding makes the page of a form that adds something: its button, the question above it, and what
+// follows from the answer.
+func adding(b *blank, button, question, next string) func(*visit) (formModel, error) {
+	return func(v *visit) (formModel, error) {
+		f, err := v.form(b, nil, nil)
+		m := v.formPage(v.page.title, f, button)
+		m.Verdict.say(question, "", next)
+		return m, err
+	}
+}
+
 // below are the steps to a page below the page of one thing.
 func (v *visit) below(path, name, id, page string) []crumb {
 	return []crumb{{name, v.link(path + "/" + url.PathEscape(id))}, {page, ""}}

@@ -16,8 +16,8 @@ func formPages() []page {
 		fillIn("Endpoints", "/endpoints/{id}/delete", "Delete an endpoint", byID((*client.Client).Endpoint, deleteEndpointForm),
 			deletes((*client.Client).DeleteEndpoint, "/endpoints", "The endpoint is deleted."), "grapnel endpoints delete"),
 		fillIn("Event types", "/event-types/new", "Register an event type", newType, addType, createTypeCommand),
-		fillIn("Event types", "/event-types/{id}/edit", "Change an event type", byID((*client.Client).EventType, editType), saveType,
-			"grapnel types update --check refuse"),
+		fillIn("Event types", "/event-types/{id}/edit", "Change an event type", byID((*client.Client).EventType, editType),
+			saves(&typeBlank, "/v1/event-types/{id}", "/event-types/{id}", "Saved."), "grapnel types update --check refuse"),
 		fillIn("Event types", "/event-types/{id}/version", "Add a version", byID((*client.Client).EventType, newVersion), addVersion, "").
 			as(one("/v1/event-types/{id}"), func(v *visit) string {
 				return "grapnel types push " + shellQuote(v.PathValue("id")) + " @schema.json"
@@ -33,13 +33,13 @@ func formPages() []page {
 		fillIn("Sources", "/sources/{id}/delete", "Delete a source", byID((*client.Client).Source, deleteSourceForm),
 			deletes((*client.Client).DeleteSource, "/sources", "The source is deleted."), "grapnel sources delete"),
 		fillIn("Channels", "/channels/new", "Add a channel", newChannel, addChannel, createChannelCommand),
-		fillIn("Channels", "/channels/{id}/edit", "Change a channel", byID((*client.Client).Channel, editChannel), saveChannel,
-			"grapnel channels update --severity page"),
+		fillIn("Channels", "/channels/{id}/edit", "Change a channel", byID((*client.Client).Channel, editChannel),
+			saves(&channelBlank, "/v1/channels/{id}", "/channels", "Saved."), "grapnel channels update --severity page"),
 		fillIn("Channels", "/channels/{id}/delete", "Delete a channel", byID((*client.Client).Channel, deleteChannelForm),
 			byID((*client.Client).Channel, deleteChannel), "grapnel channels delete"),
 		fillIn("Queues", "/queues/new", "Add a queue", newQueue, addQueue, createQueueCommand),
-		fillIn("Queues", "/queues/{id}/edit", "Change a queue", byID((*client.Client).Queue, editQueue), saveQueue,
-			"grapnel queues update --lease 1m"),
+		fillIn("Queues", "/queues/{id}/edit", "Change a queue", byID((*client.Client).Queue, editQueue),
+			saves(&queueBlank, "/v1/queues/{id}", "/queues/{id}", "Saved."), "grapnel queues update --lease 1m"),
 		fillIn("Queues", "/queues/{id}/purge", "Purge a queue", byID((*client.Client).Queue, purgeQueueForm), purgeQueue, "grapnel queues purge"),
 		fillIn("Queues", "/queues/{id}/delete", "Delete a queue", byID((*client.Client).Queue, deleteQueueForm),
 			byID((*client.Client).Queue, deleteQueue), "grapnel queues delete"),
@@ -53,7 +53,8 @@ func formPages() []page {
 		fillIn("Policies", "/policies/{id}/delete", "Delete a policy", byID((*client.Client).Policy, deletePolicyForm),
 			deletes(unaudited((*client.Client).DeletePolicy), "/policies", "The policy is deleted."), "grapnel policies delete"),
 		fillIn("Customers", "/customers/{id}/portal", "Open the portal", linkForm, makeLink, "grapnel tenants portal-link").as(one("/v1/tenants/{id}/portal"), nil),
-		fillIn("Customers", "/customers/{id}/brand", "Look of the portal", byID((*client.Client).Portal, lookForm), saveLook, "grapnel tenants get").
+		fillIn("Customers", "/customers/{id}/brand", "Look of the portal", byID((*client.Client).Portal, lookForm),
+			saves(&lookBlank, "/v1/tenants/{id}/portal", "/customers/{id}", "The look is saved."), "grapnel tenants get").
 			as(one("/v1/tenants/{id}/portal"), nil),
 		fillIn("Customers", "/customers/{id}/limits", "Limits", byID((*client.Client).Tenant, termsForm), saveTerms,
 			"grapnel tenants update --max-pending 100000").

@@ -253,7 +253,7 @@ func noteIssue(v *visit) (string, error) {
 	if len(changes) == 0 {
 		return "Nothing was changed.", nil
 	}
-	return "Saved.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil, changes, nil)
+	return "Saved.", v.patch("/v1/issues/{id}", changes)
 }
 
 // offerIssue offers to retry the pending deliveries of an issue, and to replay its dead letters.

@@ -16,13 +16,8 @@ var keyBlank = blank{of: reflect.TypeFor[wire.NewKey](), rows: []input{
 		"replay: retry, skip and replay. consume: lease messages of queues. admin: all of it, keys and nodes."},
 }}
 
-func newKey(v *visit) (formModel, error) {
-	f, err := v.form(&keyBlank, nil, nil)
-	m := v.formPage("Create an API key", f, "Create the key")
-	m.Verdict.say("What should the key do?", "",
-		"The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else.")
-	return m, err
-}
+var newKey = adding(&keyBlank, "Create the key", "What should the key do?",
+	"The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else.")
 
 func addKey(v *visit) (string, error) {
 	var made client.Key

@@ -228,14 +228,7 @@ func savePolicy(v *visit) (string, error) {
 	if v.PostForm.Get("preview") != "" {
 		return "", errPreview
 	}
-	const notice = "Saved. Endpoints that name the policy use it now."
-	return v.save(&policyBlank, "/policies/{id}", notice, func(id string, changes map[string]any) error {
-		patch, err := json.Marshal(changes)
-		if err == nil {
-			_, err = v.client.UpdatePolicy(v.Context(), id, patch)
-		}
-		return err
-	})
+	return saves(&policyBlank, "/v1/policies/{id}", "/policies/{id}", "Saved. Endpoints that name the policy use it now.")(v)
 }
 
 func deletePolicyForm(v *visit, p *client.Policy) (formModel, error) {

@@ -48,27 +48,15 @@ func newQueue(v *visit) (formModel, error) {
 	return m, err
 }
 
-func addQueue(v *visit) (string, error) {
-	var made client.Queue
-	if err := v.create(&queueBlank, "/v1/queues", &made); err != nil {
-		return "", err
-	}
-	v.goTo("/queues/" + url.PathEscape(made.ID))
-	return "The queue is added. It gets every matching event from now on.", nil
-}
+var addQueue = adds(&queueBlank, "/v1/queues", func(made *client.Queue) (to, notice string) {
+	return "/queues/" + url.PathEscape(made.ID), "The queue is added. It gets every matching event from now on."
+})
 
 func editQueue(v *visit, q *client.Queue) (formModel, error) {
 	f, err := v.queueForm(q)
 	m := v.formPage("Change "+q.Name, f, "Save", v.below("/queues", q.Name, q.ID, "Change")...)
 	m.Verdict.say("Change "+q.Name+".", "", "Consumers that use the name need the new one, if you change it.")
 	return m, err
-}
-
-func saveQueue(v *visit) (string, error) {
-	return v.save(&queueBlank, "/queues/{id}", "Saved.", func(id string, changes map[string]any) error {
-		_, err := v.client.UpdateQueue(v.Context(), id, changes)
-		return err
-	})
 }
 
 // queueQuestion is the page of a form that ends all messages of a queue.

@@ -215,8 +215,21 @@ func checkedJSON(text string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("line %d, column %d: this is not JSON: %w", line, column, err)
 }
 
+// saves makes the action of a form that changes the thing whose id is in the path, at this path of
+// the API, and leads to a page.
+func saves(b *blank, api, to, notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		return v.save(b, to, notice, func(changes map[string]any) error { return v.patch(api, changes) })
+	}
+}
+
+// patch has the API change the thing whose id is in the path.
+func (v *visit) patch(api string, changes map[string]any) error {
+	return v.client.Do(v.Context(), http.MethodPatch, v.ofThis(api), nil, changes, nil)
+}
+
 // save sends the changes in the form of the thing whose id is in the path, and leads to a page.
-func (v *visit) save(b *blank, to, notice string, update func(id string, changes map[string]any) error) (string, error) {
+func (v *visit) save(b *blank, to, notice string, update func(changes map[string]any) error) (string, error) {
 	changes, own := v.changes(b)
 	if changes == nil {
 		return "", own
@@ -225,7 +238,7 @@ func (v *visit) save(b *blank, to, notice string, update func(id string, changes
 	if len(changes) == 0 {
 		return "Nothing was changed.", nil
 	}
-	return notice, joined(own, update(v.PathValue("id"), changes))
+	return notice, joined(own, update(changes))
 }
 
 // deletes makes the action of a form that deletes the thing whose id is in the path.
@@ -249,6 +262,20 @@ func unaudited(call func(*client.Client, context.Context, string) error) func(*c
 func (v *visit) create(b *blank, path string, made any) error {
 	in, own := v.creation(b)
 	return joined(own, v.postOnce(path, in, made))
+}
+
+// adds makes the action of a form that creates something at this path of the API, once. then says of
+// what was made which page comes next, and the sentence on it.
+func adds[T any](b *blank, api string, then func(made *T) (to, notice string)) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		var made T
+		if err := v.create(b, v.ofThis(api), &made); err != nil {
+			return "", err
+		}
+		to, notice := then(&made)
+		v.goTo(v.ofThis(to))
+		return notice, nil
+	}
 }
 
 // postOnce creates something with the form's idempotency key, so that a form that the browser sends

@@ -168,22 +168,12 @@ var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input
 }}
 
 // newIncident is the page that publishes an incident or maintenance.
-func newIncident(v *visit) (formModel, error) {
-	f, err := v.form(&incidentBlank, nil, nil)
-	m := v.formPage("Publish an incident", f, "Publish it")
-	m.Verdict.say("What do readers of the status page need to know?", "",
-		"It is public at once, at /status and in its feed. Name no customer, and say when the next message comes.")
-	return m, err
-}
+var newIncident = adding(&incidentBlank, "Publish it", "What do readers of the status page need to know?",
+	"It is public at once, at /status and in its feed. Name no customer, and say when the next message comes.")
 
-func addIncident(v *visit) (string, error) {
-	var made client.Incident
-	if err := v.create(&incidentBlank, "/v1/incidents", &made); err != nil {
-		return "", err
-	}
-	v.goTo("/slo")
-	return made.Title + " is on the status page.", nil
-}
+var addIncident = adds(&incidentBlank, "/v1/incidents", func(made *client.Incident) (to, notice string) {
+	return "/slo", made.Title + " is on the status page."
+})
 
 var updateBlank = blank{of: reflect.TypeFor[wire.NewIncidentUpdate](), rows: []input{
 	{at: "text", label: "Message", kind: kindLong, help: "public"},
@@ -208,14 +198,9 @@ func incidentForm(v *visit, in *client.Incident) (formModel, error) {
 	return m, err
 }
 
-func sayMore(v *visit) (string, error) {
-	var in client.Incident
-	if err := v.create(&updateBlank, "/v1/incidents/"+url.PathEscape(v.PathValue("id"))+"/updates", &in); err != nil {
-		return "", err
-	}
-	v.goTo("/slo")
-	return "The message is on the status page.", nil
-}
+var sayMore = adds(&updateBlank, "/v1/incidents/{id}/updates", func(*client.Incident) (to, notice string) {
+	return "/slo", "The message is on the status page."
+})
 
 // promisePages are the page of the promises and the forms of incidents.
 func promisePages() []page {

@@ -154,8 +154,8 @@ func editSource(v *visit, s *client.Source) (formModel, error) {
 
 func saveSource(v *visit, s *client.Source) (string, error) {
 	released := ""
-	notice, err := v.save(blankOf(s), "/sources/{id}", "Saved.", func(id string, changes map[string]any) error {
-		s, err := v.client.UpdateSource(v.Context(), id, changes)
+	notice, err := v.save(blankOf(s), "/sources/{id}", "Saved.", func(changes map[string]any) error {
+		s, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), changes)
 		if err == nil && s.Released != nil {
 			n := s.Released
 			released = fmt.Sprintf(" Of the requests that waited, %s: %s.", say.Many(n.Events, "became an event", "became events"),

@@ -267,8 +267,7 @@ func (f *facts) verification(is *client.Verify) {
 // setSource makes the action that changes one field of a source.
 func setSource(field string, value any, notice string) func(*visit) (string, error) {
 	return func(v *visit) (string, error) {
-		_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{field: value})
-		return notice, err
+		return notice, v.patch("/v1/sources/{id}", map[string]any{field: value})
 	}
 }
 

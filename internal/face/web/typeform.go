@@ -30,35 +30,18 @@ var (
 	}}
 )
 
-func newType(v *visit) (formModel, error) {
-	f, err := v.form(&typeBlank, nil, nil)
-	m := v.formPage("Register an event type", f, "Register")
-	m.Verdict.say("Which events do you publish?", "",
-		"A registered type has a schema in versions, an example, and a list of the endpoints that get it.")
-	return m, err
-}
+var newType = adding(&typeBlank, "Register", "Which events do you publish?",
+	"A registered type has a schema in versions, an example, and a list of the endpoints that get it.")
 
-func addType(v *visit) (string, error) {
-	var made client.EventType
-	if err := v.create(&typeBlank, "/v1/event-types", &made); err != nil {
-		return "", err
-	}
-	v.goTo("/event-types/" + url.PathEscape(made.ID))
-	return "The event type is registered.", nil
-}
+var addType = adds(&typeBlank, "/v1/event-types", func(made *client.EventType) (to, notice string) {
+	return "/event-types/" + url.PathEscape(made.ID), "The event type is registered."
+})
 
 func editType(v *visit, t *client.EventType) (formModel, error) {
 	f, err := v.form(&typeBlank, t.JSON(), nil)
 	m := v.formPage("Change", f, "Save", v.below("/event-types", t.Name, t.ID, "Change")...)
 	m.Verdict.say("Change "+t.Name+".", "", "Schemas are changed by adding a version.")
 	return m, err
-}
-
-func saveType(v *visit) (string, error) {
-	return v.save(&typeBlank, "/event-types/{id}", "Saved.", func(id string, changes map[string]any) error {
-		_, err := v.client.UpdateEventType(v.Context(), id, changes)
-		return err
-	})
 }
 
 func newVersion(v *visit, t *client.EventType) (formModel, error) {
@@ -72,15 +55,9 @@ func newVersion(v *visit, t *client.EventType) (formModel, error) {
 	return m, err
 }
 
-func addVersion(v *visit) (string, error) {
-	var t client.EventType
-	at := "/event-types/" + url.PathEscape(v.PathValue("id"))
-	if err := v.create(&versionBlank, "/v1"+at+"/versions", &t); err != nil {
-		return "", err
-	}
-	v.goTo(at)
-	return fmt.Sprintf("The newest version is %d. Look at its differences below.", len(t.Versions)), nil
-}
+var addVersion = adds(&versionBlank, "/v1/event-types/{id}/versions", func(t *client.EventType) (to, notice string) {
+	return "/event-types/{id}", fmt.Sprintf("The newest version is %d. Look at its differences below.", len(t.Versions))
+})
 
 func deleteTypeForm(v *visit, t *client.EventType) (formModel, error) {
 	f, err := v.consentForm(deleteWord, "")
