@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -23,12 +24,12 @@ type alertLinkModel struct {
 const mostAlertLink = 1 << 10
 
 // linkedAlert calls the API without a key.
-func (w *web) linkedAlert(v *visit, link string, ask func(*client.Client) (*client.AlertLink, error)) (*client.AlertLink, error) {
+func (v *visit) linkedAlert(link string, ask func(*client.Client, context.Context, string) (*client.AlertLink, error)) (*client.AlertLink, error) {
 	if link == "" || len(link) > mostAlertLink {
 		return nil, refused(http.StatusNotFound, "This is no acknowledge link.", "Open the link of a message as it is.")
 	}
-	caller, _ := w.caller("", "", v.Request)
-	a, err := ask(caller)
+	caller, _ := v.web.caller("", "", v.Request)
+	a, err := ask(caller, v.Context(), link)
 	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status < http.StatusInternalServerError {
 		return nil, refused(http.StatusNotFound, "The link has expired, or its alert was deleted.", "Sign in and look at the alerts.")
 	}
@@ -36,35 +37,29 @@ func (w *web) linkedAlert(v *visit, link string, ask func(*client.Client) (*clie
 }
 
 // lookAtLink shows the alert that a link names, and the button.
-func (w *web) lookAtLink(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	link := r.URL.Query().Get("link")
-	a, err := w.linkedAlert(v, link, func(c *client.Client) (*client.AlertLink, error) { return c.AlertLink(v.Context(), link) })
+func (v *visit) lookAtLink() error {
+	link := v.URL.Query().Get("link")
+	a, err := v.linkedAlert(link, (*client.Client).AlertLink)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	v.showLink(a, link)
+	return v.showLink(a, link)
 }
 
 // followLink acknowledges the alert.
-func (w *web) followLink(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	if err := w.readForm(rw, r); err != nil || w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
-		v.fail(refused(http.StatusForbidden, "The form was not from this page.", "Open the link again; the browser has to accept cookies."))
-		return
+func (v *visit) followLink() error {
+	if v.readForm() != nil || !v.isOwn(v.cookie(formCookie)) {
+		return notFromHere()
 	}
-	link := r.PostForm.Get("link")
-	a, err := w.linkedAlert(v, link, func(c *client.Client) (*client.AlertLink, error) { return c.FollowAlertLink(v.Context(), link) })
+	a, err := v.linkedAlert(v.PostForm.Get("link"), (*client.Client).FollowAlertLink)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	v.showLink(a, "")
+	return v.showLink(a, "")
 }
 
 // showLink draws the page. With a link, and while the alert fires, it has the button.
-func (v *visit) showLink(a *client.AlertLink, link string) {
+func (v *visit) showLink(a *client.AlertLink, link string) error {
 	m := alertLinkModel{Page: v.link("/alerts/" + a.AlertID), At: v.at(a.Since)}
 	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
 	switch a.State {
@@ -75,12 +70,6 @@ func (v *visit) showLink(a *client.AlertLink, link string) {
 	default:
 		m.Verdict.Next = "It is resolved."
 	}
-	id, ok := v.formID()
-	if !ok {
-		return
-	}
 	v.session = nil // the page does not depend on who opens it
-	s := v.bare("Alert")
-	s.Model, s.Token = m, v.web.seals.token(id)
-	v.draw(http.StatusOK, "alert-link.html", s)
+	return v.drawAlone(http.StatusOK, "Alert", "alert-link.html", m)
 }

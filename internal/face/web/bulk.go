@@ -98,18 +98,13 @@ func (v *visit) eachPicked(one, several, done string, do func(id string) error) 
 
 // export hands on the API's export of all that match, as it is sent: neither its length nor a slow
 // browser costs memory here. The API makes it an attachment.
-func (w *web) export(path string) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		v := w.visit(rw, r, nil)
-		if v.session == nil {
-			v.toLogin()
-			return
-		}
-		q := given("filter", r.URL.Query().Get("q"), "format", r.URL.Query().Get("format"))
-		if err := v.pass(rw, "/v1"+path, q); err != nil {
-			v.fail(err)
-		}
+func (v *visit) export() error {
+	if v.session == nil {
+		v.toLogin()
+		return nil
 	}
+	q := v.URL.Query()
+	return v.pass(v.rw, "/v1"+v.URL.Path, given("filter", q.Get("q"), "format", q.Get("format")))
 }
 
 // tooLong refuses a search that is.

@@ -23,30 +23,29 @@ const mostSuggestions = 12
 // completions answers with words that complete one. It asks for names, which the server has in
 // memory, for the event types of the catalogue, and for the newest page of events: none of these
 // grows with the number of deliveries. So types and keys are registered or recent ones.
-func (w *web) completions(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+func (v *visit) completions() error {
 	if v.session == nil {
-		http.Error(rw, "The session has ended.", http.StatusUnauthorized)
-		return
+		http.Error(v.rw, "The session has ended.", http.StatusUnauthorized)
+		return nil
 	}
-	word := r.URL.Query().Get("word")
-	if len(word) > w.Bounds.Search {
+	word, most := v.URL.Query().Get("word"), v.web.Bounds.Search
+	if len(word) > most {
 		word = ""
 	}
 	find := v.complete
-	if name := r.URL.Query().Get("name"); name != "" && len(name) <= w.Bounds.Search {
+	if name := v.URL.Query().Get("name"); name != "" && len(name) <= most {
 		word, find = strings.TrimSpace(name), v.places
 	}
 	found, err := find(word)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	if found == nil {
 		found = []suggestion{}
 	}
-	rw.Header().Set("Content-Type", grapnel.JSONType)
-	_ = json.NewEncoder(rw).Encode(found) // the browser may have left
+	v.rw.Header().Set("Content-Type", grapnel.JSONType)
+	_ = json.NewEncoder(v.rw).Encode(found) // the browser may have left
+	return nil
 }
 
 func (v *visit) complete(word string) (all []suggestion, err error) {

@@ -200,7 +200,7 @@ func (v *visit) lookAt(tenant string) error {
 	v.session.Only = tenant
 	text, err := v.web.seals.SealFor(sessionCookie, v.session)
 	if err == nil {
-		v.web.setCookie(v.rw, v.Request, sessionCookie, text, v.session.Ends.Sub(v.now))
+		v.setCookie(sessionCookie, text, v.session.Ends.Sub(v.now))
 	}
 	return err
 }

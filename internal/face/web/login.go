@@ -26,116 +26,88 @@ type signing struct {
 }
 
 // login asks for a key.
-func (w *web) login(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	next := local(r.URL.Query().Get("next"))
+func (v *visit) login() error {
+	next := local(v.URL.Query().Get("next"))
 	if v.session != nil {
 		v.redirect(next)
-		return
+		return nil
 	}
 	m := signing{Next: next}
-	if _, known := w.signOutAt(v); known && r.URL.Query().Has("out") {
+	if _, known := v.web.signOutAt(v); known && v.URL.Query().Has("out") {
 		m.Out = v.link(outPath)
 	}
-	v.askForKey(http.StatusOK, m)
+	return v.askForKey(http.StatusOK, m)
 }
 
-// askForKey draws the form. Its token is made from a cookie of its own, because there is no session
-// yet.
-func (v *visit) askForKey(status int, m signing) {
-	id, ok := v.formID()
-	if !ok {
-		return
-	}
+// askForKey draws the form that asks for a key.
+func (v *visit) askForKey(status int, m signing) error {
 	if p := &v.web.People; p.Issuer != nil {
 		m.People, m.Issuer, m.Only = v.link(startPath+withQuery("next", m.Next)), p.Name, p.Only
 	}
-	s := v.bare("Sign in")
-	s.Model, s.Token = m, v.web.seals.token(id)
-	v.draw(status, "login.html", s)
+	return v.drawAlone(status, "Sign in", "login.html", m)
 }
 
-// askWithCode draws the form of a login link.
-func (v *visit) askWithCode(code string) {
-	id, ok := v.formID()
-	if !ok {
-		return
-	}
-	s := v.bare("Sign in")
-	s.Model, s.Token = onceModel{code}, v.web.seals.token(id)
-	v.draw(http.StatusOK, "once.html", s)
-}
-
-// formID is what the token of a form without a session is made from; false: the request is
-// answered.
-func (v *visit) formID() (id string, ok bool) {
-	id = v.web.cookie(v.Request, formCookie)
+// drawAlone draws a page with a form that needs no session. The form's token is made from a cookie
+// of its own.
+func (v *visit) drawAlone(status int, title, template string, model any) (err error) {
+	id := v.cookie(formCookie)
 	if len(id) != 22 { // as NewID makes them
-		var err error
 		if id, err = v.web.seals.NewID(); err != nil {
-			v.fail(err)
-			return "", false
+			return err
 		}
-		v.web.setCookie(v.rw, v.Request, formCookie, id, 0)
+		v.setCookie(formCookie, id, 0)
 	}
-	return id, true
+	s := v.bare(title)
+	s.Model, s.Token = model, v.web.seals.token(id)
+	return v.draw(status, template, s)
 }
 
 // signIn has the API look at the key. Its limits for wrong keys hold here, and the search by hash
 // takes the same time for every key.
-func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	if err := w.readForm(rw, r); err != nil {
-		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
-		return
+func (v *visit) signIn() error {
+	if err := v.readForm(); err != nil {
+		return err
 	}
-	m := signing{Next: local(r.PostForm.Get("next"))}
-	if w.People.Only {
+	m := signing{Next: local(v.PostForm.Get("next"))}
+	if v.web.People.Only {
 		m.Problem = "API keys cannot sign in on this page."
-		v.askForKey(http.StatusForbidden, m)
-		return
+		return v.askForKey(http.StatusForbidden, m)
 	}
-	if w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
+	if !v.isOwn(v.cookie(formCookie)) {
 		m.Problem = "The form was not from this page. Please try again; the browser has to accept cookies."
-		v.askForKey(http.StatusForbidden, m)
-		return
+		return v.askForKey(http.StatusForbidden, m)
 	}
-	text := strings.TrimSpace(r.PostForm.Get("key"))
-	if text == "" || len(text) > w.Bounds.Key || pass.Is(text) ||
+	text := strings.TrimSpace(v.PostForm.Get("key"))
+	if text == "" || len(text) > v.web.Bounds.Key || pass.Is(text) ||
 		strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		m.Problem, m.Help = "That is not an API key.", "A key begins with grp_ and has no spaces."
-		v.askForKey(http.StatusUnprocessableEntity, m)
-		return
+		return v.askForKey(http.StatusUnprocessableEntity, m)
 	}
-	v.enter(text, m)
+	return v.enter(text, m)
 }
 
 // enter begins a session with a key that the API accepts; else the form says why not.
-func (v *visit) enter(text string, m signing) {
+func (v *visit) enter(text string, m signing) error {
 	caller, _ := v.web.caller(text, "", v.Request)
 	key, err := caller.WhoAmI(v.Context())
-	var told *client.Error
-	switch {
-	case errors.As(err, &told):
+	if told, ok := errors.AsType[*client.Error](err); ok {
 		m.Problem, m.Help = told.Detail, helps[told.Code]
 		if told.Status == http.StatusUnauthorized {
 			m.Problem, m.Help = "The server does not know this key.", "It may have been revoked, or belong to another server."
 		}
-		v.askForKey(told.Status, m)
-		return
-	case err != nil:
-		v.fail(err)
-		return
+		return v.askForKey(told.Status, m)
+	}
+	if err != nil {
+		return err
 	}
 	s, err := v.web.keySession(text, key)
 	if err == nil {
 		err = v.begin(s)
 	}
-	if err != nil {
-		v.fail(err)
-		return
+	if err == nil {
+		v.redirect(m.Next)
 	}
-	v.redirect(m.Next)
+	return err
 }
 
 // keySession makes the session of an API key.
@@ -156,8 +128,8 @@ func (v *visit) begin(s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	v.web.setCookie(v.rw, v.Request, sessionCookie, text, s.Ends.Sub(v.now))
-	v.web.setCookie(v.rw, v.Request, formCookie, "", -1)
+	v.setCookie(sessionCookie, text, s.Ends.Sub(v.now))
+	v.setCookie(formCookie, "", -1)
 	return nil
 }
 
@@ -170,65 +142,67 @@ func (v *visit) signOut() error {
 	return err
 }
 
-// signOut ends the session and removes its cookie.
-func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+// leaveDashboard ends the session and removes its cookie.
+func (v *visit) leaveDashboard() error {
 	if err := v.ownForm(); err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	w.setCookie(rw, r, sessionCookie, "", -1)
+	v.setCookie(sessionCookie, "", -1)
 	if err := v.signOut(); err != nil {
-		v.fail(err) // the browser is signed out; a copy of its cookie is not
-		return
+		return err // the browser is signed out; a copy of its cookie is not
 	}
 	to := "/login"
-	if _, known := w.signOutAt(v); known && v.session.Role != "" {
+	if _, known := v.web.signOutAt(v); known && v.session.Role != "" {
 		to += "?out"
 	}
 	v.seeOther(v.link(to))
+	return nil
 }
 
-// look keeps how pages look in cookies, so that the first paint is right.
-func (w *web) look(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+// setLook keeps how pages look in cookies, so that the first paint is right.
+func (v *visit) setLook() error {
 	if err := v.ownForm(); err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	for name, values := range looks {
-		if value := r.PostForm.Get(strings.TrimPrefix(name, "grapnel_")); slices.Contains(values, value) {
-			w.setCookie(rw, r, name, value, 365*24*time.Hour)
+		if value := v.PostForm.Get(strings.TrimPrefix(name, "grapnel_")); slices.Contains(values, value) {
+			v.setCookie(name, value, 365*24*time.Hour)
 		}
 	}
-	if wants(r, "application/json") {
-		rw.WriteHeader(http.StatusNoContent)
-		return
+	if wants(v.Request, "application/json") {
+		v.rw.WriteHeader(http.StatusNoContent)
+		return nil
 	}
-	v.redirect(r.PostForm.Get("back"))
+	v.redirect(v.PostForm.Get("back"))
+	return nil
 }
 
 // readForm reads a form in limited time: callers without a session can send one, and would delay a
 // stop.
-func (w *web) readForm(rw http.ResponseWriter, r *http.Request) error {
-	connection := http.NewResponseController(rw)
-	_ = connection.SetReadDeadline(time.Now().Add(w.Bounds.FormTime)) // else the server's own limit holds
-	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
-	if err := r.ParseForm(); err != nil {
-		return err
+func (v *visit) readForm() error {
+	connection := http.NewResponseController(v.rw)
+	_ = connection.SetReadDeadline(time.Now().Add(v.web.Bounds.FormTime)) // else the server's own limit holds
+	v.Body = http.MaxBytesReader(v.rw, v.Body, v.web.Bounds.FormBody)
+	if v.ParseForm() != nil {
+		return refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again.")
 	}
 	_ = connection.SetReadDeadline(time.Time{}) // a deadline that passes would end the request's context
 	return nil
 }
 
+// isOwn says whether a form is from a page of this server with the token that is made from the id.
+func (v *visit) isOwn(id string) bool {
+	return !v.web.foreign(v.Request) && v.web.seals.isToken(id, v.PostForm.Get("token"))
+}
+
 // ownForm reads a form and refuses one that is not from this session's pages.
 func (v *visit) ownForm() error {
-	switch err := v.web.readForm(v.rw, v.Request); {
+	switch err := v.readForm(); {
 	case err != nil:
-		return refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again.")
+		return err
 	case v.session == nil:
 		return refused(http.StatusForbidden, "The session has ended.", "Sign in again.")
-	case v.web.foreign(v.Request) || !v.web.seals.isToken(v.session.form(), v.PostForm.Get("token")):
+	case !v.isOwn(v.session.form()):
 		return refused(http.StatusForbidden, "The form is not from this session.", "Reload the page where you were and send it again.")
 	}
 	return nil

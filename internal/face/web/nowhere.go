@@ -12,13 +12,13 @@ func (w *web) beyond(rw http.ResponseWriter, r *http.Request) {
 	found := &seeker{ResponseWriter: rw}
 	if w.API.ServeHTTP(found, r); found.nowhere {
 		rw.Header().Del("Content-Length")
-		w.headed(w.nowhere)(rw, r)
+		w.handler((*visit).nowhere)(rw, r)
 	}
 }
 
 // nowhere answers with the page for addresses that are nowhere.
-func (w *web) nowhere(rw http.ResponseWriter, r *http.Request) {
-	w.visit(rw, r, nil).fail(refused(http.StatusNotFound, "There is no page at this address.", "Check the address, or go on from the first page."))
+func (v *visit) nowhere() error {
+	return refused(http.StatusNotFound, "There is no page at this address.", "Check the address, or go on from the first page.")
 }
 
 // seeker passes an answer on, unless it is that nothing was found.

@@ -63,37 +63,37 @@ func here(r *http.Request) bool {
 	return host == "localhost" || err == nil && to.IsLoopback()
 }
 
-func (w *web) once(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	if !here(r) {
-		v.fail(refused(http.StatusForbidden, "Login links work on the server's own machine only.", "Sign in with an API key."))
-		return
+// loginLink draws the form of a login link.
+func (v *visit) loginLink() error {
+	if !here(v.Request) {
+		return refused(http.StatusForbidden, "Login links work on the server's own machine only.", "Sign in with an API key.")
 	}
 	if v.session != nil {
-		v.redirect(w.start())
-		return
+		v.redirect(v.web.start())
+		return nil
 	}
-	v.askWithCode(r.URL.Query().Get("code"))
+	return v.drawAlone(http.StatusOK, "Sign in", "once.html", onceModel{v.URL.Query().Get("code")})
+}
+
+// notFromHere refuses a form that was not on the page of a link.
+func notFromHere() error {
+	return refused(http.StatusForbidden, "The form was not from this page.", "Open the link again; the browser has to accept cookies.")
 }
 
 // signInOnce exchanges the code for a session.
-func (w *web) signInOnce(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	if err := w.readForm(rw, r); err != nil {
-		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
-		return
+func (v *visit) signInOnce() error {
+	if err := v.readForm(); err != nil {
+		return err
 	}
-	if !here(r) || w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
-		v.fail(refused(http.StatusForbidden, "The form was not from this page.", "Open the link again; the browser has to accept cookies."))
-		return
+	if !here(v.Request) || !v.isOwn(v.cookie(formCookie)) {
+		return notFromHere()
 	}
-	key, ok := w.Dev.Codes.take(r.PostForm.Get("code"))
+	key, ok := v.web.Dev.Codes.take(v.PostForm.Get("code"))
 	if !ok {
-		v.fail(refused(http.StatusForbidden, "The link was used already, or is too old.",
-			"Start grapnel dev again for a new one, or sign in at /login with the key of its key file."))
-		return
+		return refused(http.StatusForbidden, "The link was used already, or is too old.",
+			"Start grapnel dev again for a new one, or sign in at /login with the key of its key file.")
 	}
-	v.enter(key, signing{Next: w.start()})
+	return v.enter(key, signing{Next: v.web.start()})
 }
 
 // start is the page after signing in by a link.

@@ -18,11 +18,10 @@ type openModel struct{ Post, Start string }
 
 // opening draws that page. The link of a portal that may be framed has the origins itself, because
 // no session says yet which portal it is.
-func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+func (v *visit) opening() error {
 	frames := new(pass.Frames)
-	if of := r.URL.Query().Get("of"); of != "" && w.Passes.OpenFor(pass.UseFrames, of, frames) == nil && w.Clock().Before(frames.Ends) {
-		h := rw.Header()
+	if of := v.URL.Query().Get("of"); of != "" && v.web.Passes.OpenFor(pass.UseFrames, of, frames) == nil && v.now.Before(frames.Ends) {
+		h := v.rw.Header()
 		h.Set("Content-Security-Policy", strings.ReplaceAll(h.Get("Content-Security-Policy"), "frame-ancestors 'none'",
 			"frame-ancestors "+strings.Join(frames.Origins, " ")))
 		h.Del("X-Frame-Options")
@@ -30,7 +29,7 @@ func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
 	v.session = nil
 	s := v.bare("Opening")
 	s.Model, s.Forms = openModel{v.link("/open"), v.link("/endpoints")}, v.asset("frame.js")
-	v.draw(http.StatusOK, "open.html", s)
+	return v.draw(http.StatusOK, "open.html", s)
 }
 
 // opened is what the script gets for a code.
@@ -39,42 +38,37 @@ type opened struct {
 	Pass string `json:"pass,omitempty"` // only in a frame; else it is in the cookie
 }
 
-// open exchanges the code of a link for a session.
-func (w *web) open(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	if err := w.readForm(rw, r); err != nil || w.foreign(r) {
-		v.told(http.StatusForbidden, "The request is not from the portal's own page.")
-		return
+// openPortal exchanges the code of a link for a session.
+func (v *visit) openPortal() error {
+	if v.readForm() != nil || v.web.foreign(v.Request) {
+		return v.told(http.StatusForbidden, "The request is not from the portal's own page.")
 	}
-	code := r.PostForm.Get("code")
+	code := v.PostForm.Get("code")
 	if !pass.Is(code) || len(code) > mostCode {
-		v.told(http.StatusUnauthorized, "This is no portal link.")
-		return
+		return v.told(http.StatusUnauthorized, "This is no portal link.")
 	}
-	caller, _ := w.caller(code, "", r)
+	caller, _ := v.web.caller(code, "", v.Request)
 	made, err := caller.OpenPortal(v.Context())
 	var refusal *client.Error
 	switch {
 	case errors.As(err, &refusal) && (refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden):
-		v.told(http.StatusUnauthorized, "The link was used before, has expired, or was withdrawn.")
-		return
+		return v.told(http.StatusUnauthorized, "The link was used before, has expired, or was withdrawn.")
 	case err != nil:
-		v.told(http.StatusServiceUnavailable, "The portal cannot be opened now.")
-		return
+		return v.told(http.StatusServiceUnavailable, "The portal cannot be opened now.")
 	}
 	out := opened{To: v.link("/endpoints")}
-	if r.PostForm.Get("frame") != "" {
+	if v.PostForm.Get("frame") != "" {
 		out.Pass = made.Pass
 	} else {
-		w.setCookie(rw, r, portalCookie, made.Pass, made.ExpiresAt.Sub(v.now))
+		v.setCookie(portalCookie, made.Pass, made.ExpiresAt.Sub(v.now))
 	}
-	v.answer(http.StatusOK, out)
+	return v.answer(http.StatusOK, out)
 }
 
 // mostCode bounds the length of a code. One with all endpoints that it can name has half of it.
 const mostCode = 8 << 10
 
 // told answers the script with a sentence.
-func (v *visit) told(status int, sentence string) {
-	v.answer(status, map[string]string{"problem": sentence})
+func (v *visit) told(status int, sentence string) error {
+	return v.answer(status, map[string]string{"problem": sentence})
 }

@@ -99,67 +99,59 @@ func naming(command string) func(*visit) string {
 	return func(v *visit) string { return command + " " + shellQuote(v.PathValue("id")) }
 }
 
-// page makes the handler of a page. An EventSource gets its live updates, ?format=json its twin,
+// answer answers a request for the page: an EventSource gets its live updates, ?format=json its twin,
 // any other request the page.
-func (w *web) page(p *page) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		v := w.visit(rw, r, p)
-		switch {
-		case v.session == nil && (wants(r, "text/event-stream") || r.URL.Query().Get("format") == "json"):
-			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
-		case v.session == nil:
-			v.toLogin()
-		case wants(r, "text/event-stream") && p.still:
-			rw.WriteHeader(http.StatusNoContent)
-		case wants(r, "text/event-stream"):
-			w.stream(v)
-		case r.URL.Query().Get("format") == "json":
-			v.json()
-		default:
-			v.show(http.StatusOK)
-		}
+func (p *page) answer(v *visit) error {
+	v.page = p
+	events, twin := wants(v.Request, "text/event-stream"), v.URL.Query().Get("format") == "json"
+	switch {
+	case v.session == nil && (events || twin):
+		http.Error(v.rw, "The session has ended.", http.StatusUnauthorized)
+	case v.session == nil:
+		v.toLogin()
+	case events && p.still:
+		v.rw.WriteHeader(http.StatusNoContent)
+	case events:
+		v.web.stream(v)
+	case twin:
+		return v.json()
+	default:
+		return v.show(http.StatusOK)
 	}
+	return nil
 }
 
-// action makes the handler of an action: refused unless the form is this server's own, done, and
-// answered with a redirect, so that a reload repeats nothing.
-func (w *web) action(a *action) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		v := w.visit(rw, r, nil)
-		if v.session == nil {
-			v.toLogin()
-			return
-		}
-		if err := v.ownForm(); err != nil {
-			v.fail(err)
-			return
-		}
-		notice, err := "", v.ofThese()
-		if err == nil {
-			notice, err = a.do(v)
-		}
-		if err != nil {
-			if !v.redraw(a.path, err) {
-				v.fail(err)
-			}
-			return
-		}
-		if v.secret != nil {
-			v.reveal()
-			return
-		}
-		v.notify(notice)
-		v.redirect(r.PostForm.Get("back"))
+// answer answers the form of an action: refused unless it is this server's own, done, and answered
+// with a redirect, so that a reload repeats nothing.
+func (a *action) answer(v *visit) error {
+	if v.session == nil {
+		v.toLogin()
+		return nil
 	}
+	if err := v.ownForm(); err != nil {
+		return err
+	}
+	notice, err := "", v.ofThese()
+	if err == nil {
+		notice, err = a.do(v)
+	}
+	if err != nil {
+		return v.redraw(a.path, err)
+	}
+	if v.secret != nil {
+		return v.reveal()
+	}
+	v.notify(notice)
+	v.redirect(v.PostForm.Get("back"))
+	return nil
 }
 
 // addRows adds pages and actions to the multiplexer.
 func (w *web) addRows(mux *http.ServeMux) {
 	for i := range w.pages {
-		p := &w.pages[i]
-		mux.HandleFunc("GET "+w.home+p.path, w.headed(w.page(p)))
+		mux.HandleFunc("GET "+w.home+w.pages[i].path, w.handler(w.pages[i].answer))
 	}
-	for _, a := range w.actions {
-		mux.HandleFunc("POST "+w.home+a.path, w.headed(w.action(&a)))
+	for i := range w.actions {
+		mux.HandleFunc("POST "+w.home+w.actions[i].path, w.handler(w.actions[i].answer))
 	}
 }

@@ -559,5 +559,7 @@ func (s *site) visitOf(target string) *visit {
 	}
 	all := s.web.pages
 	i := slices.IndexFunc(all, func(p page) bool { return p.path == r.URL.Path })
-	return s.web.visit(httptest.NewRecorder(), r, &all[i])
+	v := s.web.visit(httptest.NewRecorder(), r)
+	v.page = &all[i]
+	return v
 }

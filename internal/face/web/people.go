@@ -24,29 +24,26 @@ type begun struct {
 
 // startPeople sends the browser to the issuer. It is a link and no form: browsers apply a page's
 // policy for forms to where a form's answer redirects.
-func (w *web) startPeople(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	next := local(r.URL.Query().Get("next"))
-	if len(next) > w.Bounds.Next {
+func (v *visit) startPeople() error {
+	next := local(v.URL.Query().Get("next"))
+	if len(next) > v.web.Bounds.Next {
 		next = "/"
 	}
-	if !w.Known(r) { // the issuer would send the person's code wherever the request says
-		v.fail(refused(http.StatusConflict, "This server does not know its public address.",
-			"Ask its administrator to start it with --public-url, or with --trusted-proxies behind a proxy."))
-		return
+	if !v.web.Known(v.Request) { // the issuer would send the person's code wherever the request says
+		return refused(http.StatusConflict, "This server does not know its public address.",
+			"Ask its administrator to start it with --public-url, or with --trusted-proxies behind a proxy.")
 	}
-	to, flow, err := w.People.Issuer.Begin(r.Context(), v.place.URL(callbackPath))
+	to, flow, err := v.web.People.Issuer.Begin(v.Context(), v.place.URL(callbackPath))
 	if err != nil {
-		v.noSession(err, next, nil)
-		return
+		return v.noSession(err, next, nil)
 	}
-	text, err := w.seals.SealFor(peopleCookie, begun{flow, next, v.now.Add(w.Bounds.Flow)})
+	text, err := v.web.seals.SealFor(peopleCookie, begun{flow, next, v.now.Add(v.web.Bounds.Flow)})
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	w.setCookie(rw, r, peopleCookie, text, w.Bounds.Flow)
+	v.setCookie(peopleCookie, text, v.web.Bounds.Flow)
 	v.seeOther(to)
+	return nil
 }
 
 // errNotBegun is the fault of an answer without a cookie.
@@ -56,44 +53,40 @@ var errNotBegun = &oidc.Fault{Why: oidc.NotBegun, Err: errors.New("the browser h
 var errTwice = &oidc.Fault{Why: oidc.CodeOver, Err: errors.New("the sign-in was finished before")}
 
 // callback takes the issuer's answer from the browser. The sign-in ends with it, however it ends.
-func (w *web) callback(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+func (v *visit) callback() error {
 	is, err := v.takeBegun()
 	if err != nil {
-		v.noSession(err, "/", nil)
-		return
+		return v.noSession(err, "/", nil)
 	}
-	claims, err := w.People.Issuer.Finish(r.Context(), is.Flow, r.URL.Query())
+	claims, err := v.web.People.Issuer.Finish(v.Context(), is.Flow, v.URL.Query())
 	if err != nil {
-		v.noSession(err, is.Next, nil)
-		return
+		return v.noSession(err, is.Next, nil)
 	}
-	grant, err := w.People.Issuer.Mapping.Grant(claims)
+	grant, err := v.web.People.Issuer.Mapping.Grant(claims)
 	if err != nil {
-		v.noSession(err, is.Next, claims)
-		return
+		return v.noSession(err, is.Next, claims)
 	}
-	s, err := w.person(claims, grant)
+	s, err := v.web.person(claims, grant)
 	if err == nil {
 		err = v.begin(s)
 	}
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	w.Log.LogAttrs(r.Context(), slog.LevelInfo, "person signed in", slog.String("person", s.KeyID), slog.String("role", string(s.Role)),
+	v.web.Log.LogAttrs(v.Context(), slog.LevelInfo, "person signed in", slog.String("person", s.KeyID), slog.String("role", string(s.Role)),
 		slog.String("tenant", s.Tenant))
 	v.redirect(is.Next)
+	return nil
 }
 
 // takeBegun takes the browser's sign-in, which can be finished once.
 func (v *visit) takeBegun() (begun, error) {
 	var is begun
-	text := v.web.cookie(v.Request, peopleCookie)
+	text := v.cookie(peopleCookie)
 	if text == "" {
 		return is, errNotBegun
 	}
-	v.web.setCookie(v.rw, v.Request, peopleCookie, "", -1)
+	v.setCookie(peopleCookie, "", -1)
 	if v.web.seals.OpenFor(peopleCookie, text, &is) != nil || !v.now.Before(is.Ends) {
 		return is, errNotBegun
 	}
@@ -152,13 +145,13 @@ func plainText(text string, most int) string {
 }
 
 // signOutIssuer leads to the address. The session here has ended before.
-func (w *web) signOutIssuer(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
-	to, known := w.signOutAt(v)
+func (v *visit) signOutIssuer() error {
+	to, known := v.web.signOutAt(v)
 	if !known {
 		to = v.link("/login")
 	}
 	v.seeOther(to)
+	return nil
 }
 
 // signInFault is what people read about a kind of fault. NAME stands for the issuer's.
@@ -188,15 +181,14 @@ var signInFaults = map[oidc.Why]signInFault{
 
 // noSession says why a sign-in failed, on the page where the person can try again. What the issuer
 // sent is not repeated, but for the name of the person.
-func (v *visit) noSession(err error, next string, claims oidc.Claims) {
+func (v *visit) noSession(err error, next string, claims oidc.Claims) error {
 	if v.Context().Err() != nil {
-		return // the browser has left
+		return nil // the browser has left
 	}
 	why := oidc.WhyOf(err)
 	is, known := signInFaults[why]
 	if !known {
-		v.fail(err)
-		return
+		return err
 	}
 	name := strings.NewReplacer("NAME", v.web.People.Name)
 	m := signing{Next: next, Problem: sentence(name.Replace(is.problem)), Help: name.Replace(is.help)}
@@ -210,7 +202,7 @@ func (v *visit) noSession(err error, next string, claims oidc.Claims) {
 				slog.String("request_id", m.Request), slog.Int("failed", failed))
 		}
 	}
-	v.askForKey(is.status, m)
+	return v.askForKey(is.status, m)
 }
 
 // requestID is the id that a proxy gave the request, or a new one.

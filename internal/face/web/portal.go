@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // The portal has some of the dashboard's pages, below /portal, for people who have a link instead
@@ -37,11 +36,11 @@ func portalNavigation() []entry {
 // portalMux adds the portal's paths to the dashboard's.
 func (w *web) portalMux(mux *http.ServeMux) {
 	w.addRows(mux)
-	mux.HandleFunc("GET "+w.home, w.headed(w.opening))
-	mux.HandleFunc("GET "+w.home+"/{$}", w.headed(w.opening))
-	mux.HandleFunc("GET "+w.home+"/", w.headed(w.nowhere))
-	mux.HandleFunc("POST "+w.home+"/open", w.headed(w.open))
-	mux.HandleFunc("POST "+w.home+"/leave", w.headed(w.leave))
+	mux.HandleFunc("GET "+w.home, w.handler((*visit).opening))
+	mux.HandleFunc("GET "+w.home+"/{$}", w.handler((*visit).opening))
+	mux.HandleFunc("GET "+w.home+"/", w.handler((*visit).nowhere))
+	mux.HandleFunc("POST "+w.home+"/open", w.handler((*visit).openPortal))
+	mux.HandleFunc("POST "+w.home+"/leave", w.handler((*visit).leavePortal))
 	mux.HandleFunc("GET "+w.home+"/accent.css", w.accent)
 	mux.HandleFunc("GET /portal.js", w.loader)
 }
@@ -82,24 +81,21 @@ func (w *web) loader(rw http.ResponseWriter, _ *http.Request) {
 	_, _ = rw.Write(w.assets.files["portal.js"])
 }
 
-// leave ends the session of this browser.
-func (w *web) leave(rw http.ResponseWriter, r *http.Request) {
-	v := w.visit(rw, r, nil)
+// leavePortal ends the session of this browser.
+func (v *visit) leavePortal() error {
 	if err := v.ownForm(); err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	w.setCookie(rw, r, portalCookie, "", -time.Second)
+	v.setCookie(portalCookie, "", -1)
 	if err := v.signOut(); err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	if to := v.session.look.Return; to != "" {
 		v.seeOther(to)
-		return
+		return nil
 	}
 	v.session = nil
-	v.fail(&failure{Status: http.StatusOK, Title: "You have left the portal.", Help: "Close this page."})
+	return &failure{Status: http.StatusOK, Title: "You have left the portal.", Help: "Close this page."}
 }
 
 // PortalPaths lists the pages and actions of the portal as Paths does.

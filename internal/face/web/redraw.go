@@ -15,32 +15,27 @@ import (
 // changed.
 var errPreview = errors.New("web: a preview was asked for")
 
-// redraw draws the form of an action again, after the API refused it or a preview was
-// asked for; false: the action has no page, or the error is about something else.
-func (v *visit) redraw(path string, err error) bool {
+// redraw draws the form of an action again, after the API refused it or a preview was asked for. The
+// error is returned if the action has no page, or if it is about something else.
+func (v *visit) redraw(path string, err error) error {
 	if preview, bad := url.Parse(v.PostForm.Get("back")); path == "/replays/start" && bad == nil {
 		path = "/replays/new" // its form is a part of the preview
 		v.URL.Path, v.URL.RawQuery = v.web.home+path, preview.RawQuery
 	}
 	i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.path == path })
 	if i < 0 {
-		return false
+		return err
 	}
-	var told *client.Error
-	switch {
-	case errors.Is(err, errPreview):
+	if errors.Is(err, errPreview) {
 		v.page = &v.web.pages[i]
-		v.show(http.StatusOK)
-		return true
-	case !errors.As(err, &told):
-		return false
+		return v.show(http.StatusOK)
 	}
-	if told.Status == http.StatusUnauthorized { // the session has ended
-		return false
+	told, ok := errors.AsType[*client.Error](err)
+	if !ok || told.Status == http.StatusUnauthorized { // the session has ended
+		return err
 	}
 	v.page, v.refusal = &v.web.pages[i], told
-	v.show(cmp.Or(told.Status, http.StatusUnprocessableEntity))
-	return true
+	return v.show(cmp.Or(told.Status, http.StatusUnprocessableEntity))
 }
 
 // wrong refuses the text of an input, in the way of the API.
@@ -53,13 +48,13 @@ func invalid(faults ...client.Field) error {
 		Fields: faults}
 }
 
-func (v *visit) reveal() {
+func (v *visit) reveal() error {
 	if v.secret.Secret == "" {
 		v.secret.unrevealed()
 	}
 	s := v.bare("Shown once")
 	s.Model, s.Nav, s.Finds, s.Here = v.secret, v.entries(""), v.link("/deliveries"), v.secret.Back
-	v.draw(http.StatusOK, "secret.html", s)
+	return v.draw(http.StatusOK, "secret.html", s)
 }
 
 // unrevealed replaces a secret that the session may not see.

@@ -16,18 +16,16 @@ import (
 // is made of the API's own document when it is first asked for.
 
 func (w *web) addReference(mux *http.ServeMux) {
-	with := func(answer func(*visit, *reference.Reference)) http.HandlerFunc {
-		return w.headed(func(rw http.ResponseWriter, r *http.Request) {
-			v := w.visit(rw, r, nil)
+	with := func(answer func(*visit, *reference.Reference) error) http.HandlerFunc {
+		return w.handler(func(v *visit) error {
 			if w.alone {
 				v.session = nil
 			}
-			all, err := w.readReference(r)
+			all, err := w.readReference(v.Request)
 			if err != nil {
-				v.fail(err)
-				return
+				return err
 			}
-			answer(v, all)
+			return answer(v, all)
 		})
 	}
 	mux.HandleFunc("GET /docs", with((*visit).reference))
@@ -67,30 +65,27 @@ type referenceModel struct {
 }
 
 // reference answers with a page of the reference, or with its Markdown.
-func (v *visit) reference(all *reference.Reference) {
+func (v *visit) reference(all *reference.Reference) error {
 	name, markdown := strings.CutSuffix(v.PathValue("page"), ".md")
 	if name == "" {
 		name = reference.Index
 	}
 	p, known := all.Page(name)
 	if !known {
-		v.fail(refused(http.StatusNotFound, "The reference has no such page.", "Its first page is "+v.link("/docs")+"."))
-		return
+		return refused(http.StatusNotFound, "The reference has no such page.", "Its first page is "+v.link("/docs")+".")
 	}
 	at := reference.At{Base: v.place.base, Server: v.place.URL(""), Try: v.session != nil}
 	if markdown {
 		text, err := p.Markdown(at)
 		if err != nil {
-			v.fail(err)
-			return
+			return err
 		}
 		v.keep("text/markdown; charset=utf-8", []byte(text))
-		return
+		return nil
 	}
 	text, err := p.HTML(at)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	s := v.bare(p.Title)
 	m := referenceModel{Menu: all.Menu, Page: p, Text: text, Look: v.asset("docs.css"), Script: v.asset("docs.js")}
@@ -100,10 +95,10 @@ func (v *visit) reference(all *reference.Reference) {
 	s.Model = m
 	page, err := v.web.drawPart("docs.html", s)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	v.keep("text/html; charset=utf-8", page)
+	return nil
 }
 
 // keep answers with a text that a browser may store; it asks each time whether the text is the
@@ -126,27 +121,23 @@ func (v *visit) keep(contentType string, text []byte) {
 }
 
 // try asks an operation that changes nothing, with the session's key.
-func (v *visit) try(all *reference.Reference) {
+func (v *visit) try(all *reference.Reference) error {
 	op, known := all.Operation(v.PathValue("operation"))
 	switch {
 	case v.session == nil:
 		http.Error(v.rw, "Sign in to try a request.", http.StatusUnauthorized)
-		return
+		return nil
 	case !known || !op.Runs:
-		v.fail(refused(http.StatusNotFound, "This operation cannot be tried here.", "Use its curl command."))
-		return
+		return refused(http.StatusNotFound, "This operation cannot be tried here.", "Use its curl command.")
 	}
 	target, complete := op.Target(v.URL.Query())
 	if !complete {
-		v.fail(refused(http.StatusUnprocessableEntity, "A parameter is missing.", "Fill in every required parameter."))
-		return
+		return refused(http.StatusUnprocessableEntity, "A parameter is missing.", "Fill in every required parameter.")
 	}
 	path, query, _ := strings.Cut(target, "?")
 	values, err := url.ParseQuery(query)
-	if err == nil {
-		err = v.relay(path, values)
-	}
 	if err != nil {
-		v.fail(err)
+		return err
 	}
+	return v.relay(path, values)
 }

@@ -134,11 +134,10 @@ func (w *web) asset(rw http.ResponseWriter, r *http.Request) {
 }
 
 // show answers with the page.
-func (v *visit) show(status int) {
+func (v *visit) show(status int) error {
 	model, err := v.model()
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	v.draw(status, v.page.template, v.sheet(model, v.notice()))
+	return v.draw(status, v.page.template, v.sheet(model, v.notice()))
 }

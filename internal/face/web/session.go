@@ -54,17 +54,17 @@ func (s *seals) isToken(id, token string) bool {
 	return id != "" && hmac.Equal([]byte(s.token(id)), []byte(token))
 }
 
-// session reads the session of a request; nil: there is none, or it has ended.
-func (w *web) session(r *http.Request) *session {
-	if w.home != "" {
-		return w.portalSession(r)
+// readSession reads the session of a request; nil: there is none, or it has ended.
+func (v *visit) readSession() *session {
+	if v.web.home != "" {
+		return v.portalSession()
 	}
-	text := w.cookie(r, sessionCookie)
+	text := v.cookie(sessionCookie)
 	if text == "" {
 		return nil
 	}
 	s := new(session)
-	if w.seals.OpenFor(sessionCookie, text, s) != nil || !w.Clock().Before(s.Ends) {
+	if v.web.seals.OpenFor(sessionCookie, text, s) != nil || !v.now.Before(s.Ends) {
 		return nil
 	}
 	return s
@@ -78,8 +78,8 @@ func (p place) cookieName(name string) string {
 	return name
 }
 
-func (w *web) cookie(r *http.Request, name string) string {
-	c, err := r.Cookie(w.place(r).cookieName(name))
+func (v *visit) cookie(name string) string {
+	c, err := v.Cookie(v.place.cookieName(name))
 	if err != nil {
 		return ""
 	}
@@ -87,14 +87,13 @@ func (w *web) cookie(r *http.Request, name string) string {
 }
 
 // setCookie sets a cookie for a time; 0: until the browser closes; negative: it is removed.
-func (w *web) setCookie(rw http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
-	p := w.place(r)
-	c := &http.Cookie{Name: p.cookieName(name), Value: value, Path: p.base + "/", MaxAge: int(life / time.Second),
-		HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
+func (v *visit) setCookie(name, value string, life time.Duration) {
+	c := &http.Cookie{Name: v.place.cookieName(name), Value: value, Path: v.place.base + "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: v.place.secure(), SameSite: http.SameSiteLaxMode}
 	if life < 0 {
 		c.MaxAge = -1
 	}
-	http.SetCookie(rw, c)
+	http.SetCookie(v.rw, c)
 }
 
 // looks are the values of the cookies that say how pages look; the first is the default.
@@ -106,19 +105,19 @@ var looks = map[string][]string{
 // choice is the value of such a cookie.
 func (v *visit) choice(name string) string {
 	values := looks[name]
-	if value := v.web.cookie(v.Request, name); slices.Contains(values, value) {
+	if value := v.cookie(name); slices.Contains(values, value) {
 		return value
 	}
 	return values[0]
 }
 
 // portalSession reads the pass of a request: the one in its header, else the one in the cookie.
-func (w *web) portalSession(r *http.Request) *session {
-	text, framed := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+func (v *visit) portalSession() *session {
+	text, framed := strings.CutPrefix(v.Header.Get("Authorization"), "Bearer ")
 	if !framed {
-		text = w.cookie(r, portalCookie)
+		text = v.cookie(portalCookie)
 	}
-	p, valid := w.Passes.Open(text, w.Clock())
+	p, valid := v.web.Passes.Open(text, v.now)
 	if !valid || !p.Portal || p.Opens != nil {
 		return nil
 	}

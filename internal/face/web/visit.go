@@ -20,9 +20,19 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
-	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
-	if v.session != nil {
+// handler makes the handler of all requests that with answers. An error is answered by fail.
+func (w *web) handler(with func(*visit) error) http.HandlerFunc {
+	return w.headed(func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r)
+		if err := with(v); err != nil {
+			v.fail(err)
+		}
+	})
+}
+
+func (w *web) visit(rw http.ResponseWriter, r *http.Request) *visit {
+	v := &visit{Request: r, web: w, rw: rw, place: w.place(r), now: w.Clock()}
+	if v.session = v.readSession(); v.session != nil {
 		if !ofAll(r.URL.Path) {
 			v.session = v.session.narrowed()
 		}
@@ -34,7 +44,7 @@ func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 // redirect sends the browser to a page of this site.
 func (v *visit) redirect(to string) {
 	if v.session != nil && v.session.framed {
-		v.answer(http.StatusOK, map[string]string{"to": v.link(local(to)), "notice": v.said})
+		_ = v.answer(http.StatusOK, map[string]string{"to": v.link(local(to)), "notice": v.said}) // texts are JSON
 		return
 	}
 	v.seeOther(v.link(local(to)))
@@ -68,17 +78,17 @@ func (v *visit) notify(sentence string) {
 		return
 	}
 	if text, err := v.web.seals.SealBytes(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
-		v.web.setCookie(v.rw, v.Request, noticeCookie, text, time.Minute)
+		v.setCookie(noticeCookie, text, time.Minute)
 	}
 }
 
 // notice takes the sentence that an action left.
 func (v *visit) notice() string {
-	text := v.web.cookie(v.Request, noticeCookie)
+	text := v.cookie(noticeCookie)
 	if text == "" {
 		return ""
 	}
-	v.web.setCookie(v.rw, v.Request, noticeCookie, "", -1)
+	v.setCookie(noticeCookie, "", -1)
 	plain, err := v.web.seals.OpenBytes(noticeCookie, text)
 	if err != nil {
 		return ""
@@ -105,14 +115,14 @@ func (v *visit) model() (any, error) {
 }
 
 // draw answers with a page within the layout.
-func (v *visit) draw(status int, template string, s sheet) {
+func (v *visit) draw(status int, template string, s sheet) error {
 	s.Open = v.open()
 	text, err := v.web.draw(template, s)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	v.write(status, text)
+	return nil
 }
 
 func (v *visit) write(status int, page []byte) {
@@ -128,14 +138,11 @@ func (v *visit) seeOther(address string) {
 }
 
 // json answers with the page's twin: the API's own answer to the session's key.
-func (v *visit) json() {
+func (v *visit) json() error {
 	if err := v.ofThese(); err != nil {
-		v.fail(err)
-		return
+		return err
 	}
-	if err := v.relay(v.page.twin(v)); err != nil {
-		v.fail(err)
-	}
+	return v.relay(v.page.twin(v))
 }
 
 // relay answers with the API's own answer to the session's key.
@@ -177,7 +184,7 @@ func (v *visit) fail(err error) {
 	}
 	if f.Status == http.StatusUnauthorized && v.session != nil {
 		if v.web.home == "" {
-			v.web.setCookie(v.rw, v.Request, sessionCookie, "", -1)
+			v.setCookie(sessionCookie, "", -1)
 		}
 		v.toLogin()
 		return
@@ -243,15 +250,16 @@ func (v *visit) once() string {
 	return "dashboard-" + hex.EncodeToString(random[:])
 }
 
-func (v *visit) answer(status int, out any) {
+// answer answers a script with JSON.
+func (v *visit) answer(status int, out any) error {
 	text, err := json.Marshal(out)
 	if err != nil {
-		v.fail(err)
-		return
+		return err
 	}
 	v.rw.Header().Set("Content-Type", "application/json")
 	v.rw.WriteHeader(status)
 	_, _ = v.rw.Write(text) // the browser may have left
+	return nil
 }
 
 // policyLink leads to the policy that an endpoint names, if it is a preset.
@@ -291,7 +299,7 @@ func (v *visit) brand() brand {
 
 // ended answers a request without a session.
 func (v *visit) ended() {
-	v.web.setCookie(v.rw, v.Request, portalCookie, "", -1)
+	v.setCookie(portalCookie, "", -1)
 	v.session = nil
 	v.fail(&failure{Status: http.StatusUnauthorized, Title: "This session has ended.",
 		Help: "Go back to where you came from and open the portal again."})
