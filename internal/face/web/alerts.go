@@ -35,28 +35,10 @@ type alertRow struct {
 	At       moment
 }
 
-// alertPill is the state of an alert.
-func alertPill(state string) pill {
-	switch state {
-	case "firing":
-		return pill{toneBad, "firing"}
-	case "acknowledged":
-		return pill{toneHold, "acknowledged"}
-	case "resolved":
-		return pill{toneOK, "resolved"}
-	}
-	return pill{toneNone, state}
-}
-
-func severityPill(severity string) pill {
-	switch severity {
-	case grapnel.SeverityPage:
-		return pill{toneBad, "page"}
-	case grapnel.SeverityWarning:
-		return pill{toneWait, "warning"}
-	}
-	return pill{toneNone, severity}
-}
+var (
+	alertPills    = map[string]pill{"firing": {toneBad, "firing"}, "acknowledged": {toneHold, "acknowledged"}, "resolved": {toneOK, "resolved"}}
+	severityPills = map[string]pill{grapnel.SeverityPage: {toneBad, "page"}, grapnel.SeverityWarning: {toneWait, "warning"}}
+)
 
 // messagePill says what became of a message.
 func messagePill(a *client.Alert) pill {
@@ -110,9 +92,9 @@ func alerts(v *visit) (alertsModel, error) {
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
-		m.Rows = append(m.Rows, alertRow{ID: a.ID, Whose: v.whose(a.Tenant), Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State),
+		m.Rows = append(m.Rows, alertRow{ID: a.ID, Whose: v.whose(a.Tenant), Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: pillIn(alertPills, a.State),
 			Title:    a.Title,
-			Severity: severityPill(a.Severity), Message: messagePill(a), At: v.at(a.Since)})
+			Severity: pillIn(severityPills, a.Severity), Message: messagePill(a), At: v.at(a.Since)})
 	}
 	m.pager = v.pager("/alerts", f.Cursor, found.Next, "state", f.State, "rule", f.Rule, "endpoint", f.Endpoint)
 	m.answer(found.Data, found.Next != "", f.Endpoint != "", v.link("/channels"))
@@ -199,7 +181,7 @@ type alertMessage struct {
 }
 
 func alertPage(v *visit, a *client.Alert) (alertModel, error) {
-	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
+	m := alertModel{ID: a.ID, Pill: pillIn(alertPills, a.State)}
 	m.Verdict.say(a.Title+".", "", words.Instants(a.Text))
 	if a.State == "firing" {
 		v.offer(&m.Verdict, "/alerts/{id}/acknowledge", a.ID, act{Label: "Acknowledge", Main: true, Key: "a"})

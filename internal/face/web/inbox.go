@@ -29,7 +29,7 @@ type requestRow struct {
 	At         moment
 }
 
-// outcomes are the outcomes of requests, in the order of the views.
+// requestPills are the outcomes of requests.
 var requestPills = map[client.IntakeOutcome]pill{
 	wire.IntakeAccepted: {toneOK, "accepted"}, wire.IntakeUnverified: {toneBad, "quarantined"},
 	wire.IntakeConflict: {toneWait, "conflict"}, wire.IntakeRefused: {toneBad, "refused"},
@@ -42,13 +42,6 @@ var inboxViews = []struct {
 }{
 	{"All", ""}, {"Accepted", wire.IntakeAccepted}, {"Quarantined", wire.IntakeUnverified}, {"Conflicts", wire.IntakeConflict},
 	{"Refused", wire.IntakeRefused},
-}
-
-func requestPill(outcome client.IntakeOutcome) pill {
-	if p, ok := requestPills[outcome]; ok {
-		return p
-	}
-	return pill{toneNone, string(outcome)}
 }
 
 func inbox(v *visit) (inboxModel, error) {
@@ -95,7 +88,7 @@ func inbox(v *visit) (inboxModel, error) {
 }
 
 func (v *visit) requestRow(r *client.Request) requestRow {
-	row := requestRow{Href: v.link("/inbox/" + r.ID), What: cmp.Or(r.Type, r.ID), Key: r.Key, Pill: requestPill(r.Outcome),
+	row := requestRow{Href: v.link("/inbox/" + r.ID), What: cmp.Or(r.Type, r.ID), Key: r.Key, Pill: pillIn(requestPills, r.Outcome),
 		Why:  words.Instants(r.Reason),
 		Size: say.Many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
 	if r.Outcome == wire.IntakeAccepted {
@@ -126,7 +119,7 @@ func inboxRequest(v *visit, r *client.Request) (requestModel, error) {
 		return requestModel{}, err
 	}
 	v.title = "Request " + r.ID
-	m := requestModel{ID: r.ID, Pill: requestPill(r.Outcome)}
+	m := requestModel{ID: r.ID, Pill: pillIn(requestPills, r.Outcome)}
 	tone := m.Pill.Tone
 	if tone == toneOK {
 		tone = ""

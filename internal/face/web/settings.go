@@ -152,6 +152,8 @@ type nodeRow struct {
 	Shards      string
 }
 
+var nodePills = map[string]pill{"up": {toneOK, "up"}, "draining": {toneHold, "draining"}, "silent": {toneBad, "silent"}}
+
 func nodes(v *visit) (nodesModel, error) {
 	var m nodesModel
 	c, err := v.client.Cluster(v.Context())
@@ -161,18 +163,12 @@ func nodes(v *visit) (nodesModel, error) {
 	silent := 0
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		row := nodeRow{ID: n.ID, Address: n.Address, Here: n.ID == c.Node, Pill: pill{toneNone, n.State}, Seen: fmt.Sprintf("%.0f s ago", n.Seen),
+		row := nodeRow{ID: n.ID, Address: n.Address, Here: n.ID == c.Node, Pill: pillIn(nodePills, n.State), Seen: fmt.Sprintf("%.0f s ago", n.Seen),
 			Shards: "–"}
 		if c.Shards > 0 {
 			row.Shards = fmt.Sprintf("%d of %d", n.Shards, n.Intended)
 		}
-		switch n.State {
-		case "up":
-			row.Pill = pill{toneOK, "up"}
-		case "draining":
-			row.Pill = pill{toneHold, "draining"}
-		case "silent":
-			row.Pill = pill{toneBad, "silent"}
+		if n.State == "silent" {
 			silent++
 		}
 		m.Nodes = append(m.Nodes, row)

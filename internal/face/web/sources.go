@@ -118,10 +118,7 @@ func sourcePill(s *client.Source) pill {
 	case s.Status == grapnel.EndpointPaused:
 		return pill{toneHold, "paused"}
 	case s.Outbox != nil:
-		if p, ok := outboxPills[s.Outbox.State]; ok {
-			return p
-		}
-		return pill{toneNone, s.Outbox.State}
+		return pillIn(outboxPills, s.Outbox.State)
 	case s.Waits:
 		return pill{toneWait, "waits for its secret"}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:

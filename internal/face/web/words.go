@@ -87,3 +87,11 @@ func deliveryPill(status grapnel.Status, attempts int) pill {
 	return pill(words.Delivery(status, attempts))
 }
 func healthPill(state grapnel.HealthState) pill { return pill(words.Health(state)) }
+
+// pillIn is the pill of a state in a table; one that is not in it has no tone.
+func pillIn[S ~string](table map[S]pill, state S) pill {
+	if p, known := table[state]; known {
+		return p
+	}
+	return pill{toneNone, string(state)}
+}
