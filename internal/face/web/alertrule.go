@@ -61,32 +61,27 @@ func (v *visit) ruleHref(name string) string {
 	return v.link("/alert-rules/" + url.PathEscape(name) + "/edit")
 }
 
+// thresholdUnits are the words behind the number of a threshold, and those in its place if it is 1.
+var thresholdUnits = map[string]struct{ behind, one string }{
+	"number": {}, "percent": {behind: " %"}, "days": {" days", "1 day"},
+	"times the usual": {" times as many as usual", "as many as usual"}, "percentage points": {" percentage points", "1 percentage point"},
+}
+
 // thresholdOf is a rule's threshold in words.
 func thresholdOf(r *client.AlertRule) string {
 	number := strconv.FormatFloat(r.Threshold, 'f', -1, 64)
-	one := r.Threshold == 1
-	switch r.Unit {
-	case "yes or no":
+	unit, known := thresholdUnits[r.Unit]
+	switch {
+	case r.Unit == "yes or no":
 		return "as soon as it is so"
-	case "seconds":
+	case r.Unit == "seconds":
 		number = say.Spoken(time.Duration(r.Threshold * float64(time.Second)))
-	case "percent":
-		number += " %"
-	case "number":
-	case "times the usual":
-		if number += " times as many as usual"; one {
-			number = "as many as usual"
-		}
-	case "percentage points":
-		if number += " percentage points"; one {
-			number = "1 percentage point"
-		}
-	case "days":
-		if number += " days"; one {
-			number = "1 day"
-		}
-	default:
+	case !known:
 		number += " " + r.Unit
+	case r.Threshold == 1 && unit.one != "":
+		number = unit.one
+	default:
+		number += unit.behind
 	}
 	if r.Below {
 		return number + " or less"

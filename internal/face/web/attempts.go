@@ -104,11 +104,7 @@ func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
 	}
 	is, err := v.client.SentBody(v.Context(), d.ID, a.Number)
 	if err != nil { // the rest of the page is still true
-		m.Request.Note = "Making the body again failed."
-		told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
-		if ok && told.Status != http.StatusInternalServerError {
-			m.Request.Note += " " + sentence(told.Detail)
-		}
+		m.Request.Note = strings.TrimSpace("Making the body again failed. " + detailOf(err))
 		return
 	}
 	m.Sent = *is

@@ -162,3 +162,26 @@ const nothingSelected = "Nothing was selected."
 
 // search reads the search of the page's address.
 func (v *visit) search() (search, error) { return v.parsed(v.URL.Query().Get("q")) }
+
+// listSearch is the search of a list. That for an id leads to the page of the thing.
+func (v *visit) listSearch() (search, error) {
+	s, err := v.search()
+	if err == nil && s.Jump != "" {
+		err = jumped(s.Jump)
+	}
+	return s, err
+}
+
+// jumped leads to the page of the thing whose id was searched for.
+func jumped(path string) error { return &failure{Status: http.StatusSeeOther, Title: path} }
+
+// namedSearch is a search that a list offers.
+type namedSearch struct{ name, q string }
+
+// searches are those that the list at a path offers; here is its present one.
+func (v *visit) searches(path string, all []namedSearch, here string) (views []savedView) {
+	for _, s := range all {
+		views = append(views, savedView{s.name, v.link(path + withQuery("q", s.q)), s.q == here})
+	}
+	return views
+}

@@ -33,7 +33,7 @@ type channelRow struct {
 }
 
 func alertChannels(v *visit) (channelsModel, error) {
-	m := channelsModel{Verdict: verdict{Acts: v.offers("Add a channel", "/channels/new")}}
+	m := channelsModel{Verdict: verdict{Acts: v.formLinks("/channels/", "new", "Add a channel")}}
 	f := v.listed()
 	found, err := v.client.Channels(v.Context(), f)
 	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "channel") {
@@ -145,9 +145,7 @@ func editChannel(v *visit, c *client.Channel) (formModel, error) {
 	m := v.formPage("Change "+name, f, "Save")
 	m.Samples = samples()
 	m.Verdict.say("Change "+name+".", "", "Its URL is "+c.URL+". Pending alerts go to the new one.")
-	if at := v.ifMay("/channels/{id}/delete"); at != "" {
-		m.Verdict.Acts = []act{{Label: "Delete", Href: at}}
-	}
+	m.Verdict.Acts = v.formLinks("/channels/{id}/", "delete", "Delete")
 	return m, err
 }
 
@@ -168,12 +166,4 @@ func deleteChannel(v *visit, c *client.Channel) (string, error) {
 	}
 	v.goTo("/channels")
 	return "The channel is deleted.", v.client.DeleteChannel(v.Context(), c.ID, reason)
-}
-
-func testChannel(v *visit) (string, error) {
-	d, err := v.orderOnce("/v1/channels/", v.PathValue("id"), "/test", nil)
-	if err != nil {
-		return "", err
-	}
-	return v.testSaid(d.ID, "The service")
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -27,13 +28,17 @@ func (v *visit) named(ids []string) ([]client.Delivery, error) {
 	if len(ids) > v.web.Bounds.Page {
 		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are named.", "Name at most "+say.Count(v.web.Bounds.Page)+", or use a search.")
 	}
-	var all []client.Delivery
+	return allOf(v, (*client.Client).Delivery, ids)
+}
+
+// allOf reads the things with these ids.
+func allOf[T any](v *visit, get func(*client.Client, context.Context, string) (*T, error), ids []string) (all []T, err error) {
 	for _, id := range ids {
-		d, err := v.client.Delivery(v.Context(), id)
+		thing, err := get(v.client, v.Context(), id)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, *d)
+		all = append(all, *thing)
 	}
 	return all, nil
 }

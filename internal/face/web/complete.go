@@ -122,7 +122,7 @@ func (v *visit) places(word string) (all []suggestion, err error) {
 	}
 	for i := range is.Things {
 		t := &is.Things[i]
-		says := thingKinds[t.Kind]
+		says := thingKinds[t.Kind].word
 		if v.session.Tenant == "" && t.Kind != "tenant" {
 			says += " of " + t.Tenant
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -36,10 +37,7 @@ type customerRow struct {
 }
 
 func (v *visit) customerRow(t *client.Tenant) customerRow {
-	n, at := t.Numbers, "/customers/"+url.PathEscape(t.Tenant)
-	if n == nil {
-		n = new(client.TenantNumbers)
-	}
+	n, at := cmp.Or(t.Numbers, new(client.TenantNumbers)), "/customers/"+url.PathEscape(t.Tenant)
 	worst, counts := words.Endpoints(&n.Endpoints)
 	r := customerRow{Name: t.Tenant, Href: v.link(at), Pill: pill(worst), Counts: counts, Active: v.atOr(n.ActiveAt),
 		Only: v.link(at + "/only")}
@@ -169,18 +167,8 @@ func (m *customerModel) portal(v *visit, tenant string) error {
 	if err != nil {
 		return err
 	}
-	name, frames := p.Name, strings.Join(p.FrameAncestors, ", ")
-	if name == "" {
-		name = "Webhooks"
-	}
-	if frames == "" {
-		frames = "no page may frame it"
-	}
-	m.Portal = facts{{Name: "Name", Value: name}, {Name: "Logo", Value: map[bool]string{true: "set", false: "none"}[p.Logo != ""]},
-		{Name: "Colour", Value: p.Accent}, {Name: "In frames of", Value: frames}}
-	if p.Accent == "" {
-		m.Portal[2].Value = "Grapnel's"
-	}
+	m.Portal.add("Name", cmp.Or(p.Name, "Webhooks"), "Logo", map[bool]string{true: "set", false: "none"}[p.Logo != ""],
+		"Colour", cmp.Or(p.Accent, "Grapnel's"), "In frames of", cmp.Or(strings.Join(p.FrameAncestors, ", "), "no page may frame it"))
 	m.Look = v.ifMay("/customers/{id}/brand")
 	return nil
 }

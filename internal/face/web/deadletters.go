@@ -73,34 +73,19 @@ func reasonSaid(code grapnel.ReasonCode) string {
 	return cmp.Or(reasonWords[code], string(code), "unknown reason")
 }
 
-var deadViews = []struct{ name, q string }{
+var deadViews = []namedSearch{
 	{"All", ""}, {"Attempts used up", "reason:exhausted"}, {"Permanent errors", "reason:permanent"}, {"Expired", "reason:expired"},
 	{"Rejected", "reason:rejected"}, {"Timed out", "error:timeout"}, {"Server errors", "code:5xx"},
 }
 
-// deadSearch is the search of a page about dead letters, and the filter that it makes.
-func (v *visit) deadSearch() (search, client.DeliveryFilter, error) {
-	s, err := v.search()
-	if err != nil {
-		return s, s.Filter, err
-	}
-	if s.Jump != "" {
-		return s, s.Filter, jumped(s.Jump)
-	}
-	return s, s.Filter, nil
-}
-
 func deadLetters(v *visit) (deadLettersModel, error) {
-	s, f, err := v.deadSearch()
+	s, err := v.listSearch()
 	if err != nil {
 		return deadLettersModel{}, err
 	}
-	m := deadLettersModel{Search: s}
+	m, f := deadLettersModel{Search: s, Views: v.searches("/dead-letters", deadViews, s.Text)}, s.Filter
 	if f.Status != nil {
 		m.Search.Faults = append(m.Search.Faults, "Every dead letter has the status failed; status: changes nothing here.")
-	}
-	for _, view := range deadViews {
-		m.Views = append(m.Views, savedView{view.name, v.link("/dead-letters" + withQuery("q", view.q)), view.q == s.Text})
 	}
 	if len(s.Faults) > 0 {
 		m.Verdict.Pieces = []piece{{"The search cannot be read.", toneBad}}

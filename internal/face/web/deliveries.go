@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -33,23 +32,17 @@ type deliveriesModel struct {
 }
 
 // savedViews are the searches that people need at night.
-var savedViews = []struct{ name, q string }{
+var savedViews = []namedSearch{
 	{"All", ""}, {"Failing now", "status:retrying"}, {"Held", "status:held"}, {"Dead", "status:dead"}, {"Slow", "took:2s"},
 	{"Timed out", "error:timeout"}, {"Server errors", "code:5xx"}, {"Replayed by hand", "replayed:yes"}, {"Delivered", "status:delivered"},
 }
 
 func deliveries(v *visit) (deliveriesModel, error) {
-	s, err := v.search()
+	s, err := v.listSearch()
 	if err != nil {
 		return deliveriesModel{}, err
 	}
-	m := deliveriesModel{Search: s}
-	for _, s := range savedViews {
-		m.Views = append(m.Views, savedView{s.name, v.link("/deliveries" + withQuery("q", s.q)), s.q == m.Search.Text})
-	}
-	if m.Search.Jump != "" {
-		return m, jumped(m.Search.Jump)
-	}
+	m := deliveriesModel{Search: s, Views: v.searches("/deliveries", savedViews, s.Text)}
 	if len(s.Faults) > 0 {
 		m.filters = v.filters("/deliveries", &s, seenIn(nil))
 		m.unread(v)
@@ -149,9 +142,6 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 		m.Verdict.say(number+", "+order[0].Word+".", "", "")
 	}
 }
-
-// jumped leads to the page of the thing whose id was searched for.
-func jumped(path string) error { return &failure{Status: http.StatusSeeOther, Title: path} }
 
 // pager leads to the other pages of a list.
 type pager struct {

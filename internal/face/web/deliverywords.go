@@ -27,8 +27,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 		out.Pieces = append(out.Pieces, piece{" The next attempt is due now.", ""})
 		out.Next = v.plan(d, ep)
 	default:
-		reason := strings.TrimPrefix(strings.TrimPrefix(d.Reason, "held: "), "pending: ")
-		out.Pieces = append(out.Pieces, piece{" " + sentence(reason), ""})
+		out.Pieces = append(out.Pieces, piece{" " + whyStuck(d), ""})
 	}
 	if n := len(m.Behind); n > 0 {
 		out.Next += fmt.Sprintf(" %s of key %s %s behind this one, in order. Other keys are not affected.",

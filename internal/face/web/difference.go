@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/base/say"
@@ -28,10 +29,8 @@ func difference(a, b string) (all []diffLine, differs bool) {
 	}
 	differs = len(x)+len(y) > 0
 	all = append(all, aligned(x, y)...)
-	for i := range tail {
-		all = append(all, tail[len(tail)-1-i])
-	}
-	return all, differs
+	slices.Reverse(tail)
+	return append(all, tail...), differs
 }
 
 // aligned finds the longest common lines of two texts.

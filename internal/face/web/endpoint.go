@@ -20,7 +20,7 @@ type endpointModel struct {
 	ID, Name, Address string
 	Pill              pill
 	Verdict           verdict
-	Pulses            []pulse
+	Pulses            []chart
 	Figures           []figure
 	Chart             chart
 	Lanes             []laneRow
@@ -34,7 +34,7 @@ type endpointModel struct {
 	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
 	Rotate, Delete    string // where the secret is rotated and the endpoint deleted
-	Audit             []auditRow
+	Audit             []auditLine
 }
 
 // laneRow is a key whose first delivery keeps the others waiting.
@@ -43,12 +43,6 @@ type laneRow struct {
 	Head      deliveryRow
 	Waiting   string
 	Since     moment
-}
-
-// auditRow is something that a person did.
-type auditRow struct {
-	At           moment
-	What, Reason string
 }
 
 func endpoint(v *visit, e *client.Endpoint) (endpointModel, error) {
@@ -90,7 +84,7 @@ func endpoint(v *visit, e *client.Endpoint) (endpointModel, error) {
 	if err := v.offerReplay(&m.Verdict, e.ID); err != nil {
 		return m, err
 	}
-	m.Pulses = []pulse{v.minutePulse(minutes), hourPulse(hours)}
+	m.Pulses = []chart{v.minutePulse(minutes), hourPulse(hours)}
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, "endpoint:"+e.ID)
 	for i := range recent.Data {
@@ -107,7 +101,7 @@ func endpoint(v *visit, e *client.Endpoint) (endpointModel, error) {
 	m.LanesMore = lanes.Next != ""
 	for i := range audit.Data {
 		a := &audit.Data[i]
-		m.Audit = append(m.Audit, auditRow{v.at(a.At), string(a.Verb) + " by " + a.Actor, a.Reason})
+		m.Audit = append(m.Audit, auditLine{v.at(a.At), string(a.Verb), a.Actor, a.Reason})
 	}
 	m.settings(v, e)
 	m.Edit, m.Rotate, m.Delete = v.ifMay("/endpoints/{id}/edit"), v.ifMay("/endpoints/{id}/rotate"), v.ifMay("/endpoints/{id}/delete")
@@ -273,18 +267,13 @@ func pairs[V ~string](of map[string]V) string {
 	return say.List(all)
 }
 
-func testEndpoint(v *visit) (string, error) {
-	d, err := v.orderOnce("/v1/endpoints/", v.PathValue("id"), "/test", map[string]any{})
-	if err != nil {
-		return "", err
+// formLinks are buttons that lead to the forms below a path that the session may send: pairs of the
+// path's end and the label.
+func (v *visit) formLinks(path string, pairs ...string) (links []act) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if at := v.ifMay(path + pairs[i]); at != "" {
+			links = append(links, act{Label: pairs[i+1], Href: at})
+		}
 	}
-	return v.testSaid(d.ID, "The endpoint")
-}
-
-// offers is a button that leads to a page with a form; none: the session may not send it.
-func (v *visit) offers(label, path string) []act {
-	if at := v.ifMay(path); at != "" {
-		return []act{{Label: label, Href: at}}
-	}
-	return nil
+	return links
 }

@@ -71,9 +71,13 @@ func (b *blank) only(names []string) *blank {
 // foldedGroups are those that most endpoints do not need.
 var foldedGroups = []string{"The request", "The way to the receiver", "Marks"}
 
-// endpointForm makes the form of an endpoint; is is nil for a new one. The rows of b are those that
-// the session may set, and choices are asked for only if a row needs them.
-func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
+// endpointForm makes the form of an endpoint; is is nil for a new one. Choices are asked for only if
+// the session may set a row that needs them.
+func (v *visit) endpointForm(is *client.Endpoint) (form, error) {
+	b, err := v.own()
+	if err != nil {
+		return form{}, err
+	}
 	choices := map[string][]option{}
 	for _, in := range b.rows {
 		var err error
@@ -181,11 +185,7 @@ func (v *visit) sourceOptions() ([]option, error) {
 
 // newEndpoint is the page that adds an endpoint, with its three choices.
 func newEndpoint(v *visit) (formModel, error) {
-	b, err := v.own()
-	if err != nil {
-		return formModel{}, err
-	}
-	f, err := v.endpointForm(b, nil)
+	f, err := v.endpointForm(nil)
 	if err != nil {
 		return formModel{}, err
 	}
@@ -249,11 +249,7 @@ func (v *visit) makeEndpoint(in map[string]any) error {
 }
 
 func editEndpoint(v *visit, e *client.Endpoint) (formModel, error) {
-	b, err := v.own()
-	if err != nil {
-		return formModel{}, err
-	}
-	f, err := v.endpointForm(b, e)
+	f, err := v.endpointForm(e)
 	if err != nil {
 		return formModel{}, err
 	}

@@ -57,17 +57,14 @@ func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []en
 }
 
 func endpoints(v *visit) (endpointsModel, error) {
-	m := endpointsModel{Verdict: verdict{Acts: v.offers("Add an endpoint", "/endpoints/new")}}
+	m := endpointsModel{Verdict: verdict{Acts: v.formLinks("/endpoints/", "new", "Add an endpoint")}}
 	cursor, word := v.URL.Query().Get("cursor"), v.word()
 	if to := jump(word); to != "" {
 		return m, jumped(to)
 	}
 	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Search: word, Limit: v.web.Bounds.Page * 2, Cursor: cursor})
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "endpoint") {
 		return m, err
-	}
-	if len(found.Data) == 0 && v.unfound(&m.Verdict, "endpoint") {
-		return m, nil
 	}
 	if len(found.Data) == 0 && cursor == "" {
 		m.Verdict.say("There is no endpoint yet.", "", "An endpoint is an address that gets your events as signed requests.")

@@ -186,26 +186,20 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 
 func (m *eventModel) payload(v *visit, e *client.Event) {
 	m.Payload.Headers = headers(e.Metadata)
-	if e.ErasedAt != nil {
+	switch {
+	case e.ErasedAt != nil:
 		m.Payload.Note = "Its content was erased."
-		return
-	}
-	if e.PayloadHidden {
+	case e.PayloadHidden:
 		m.Payload.Note = hiddenNote
-		return
-	}
-	if e.Erased {
+	case e.Erased:
 		m.Payload.Note = erasedNote
-		return
-	}
-	if e.DataBase64 != nil {
+	case e.DataBase64 != nil:
 		m.Payload.Note = say.Many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType + " are not shown."
-		return
-	}
-	m.Payload.Body = v.readable(e.Data)
-	if most := v.web.Bounds.Body; len(e.Data) <= most {
-		m.Payload.Raw = string(e.Data)
-		m.Curl = v.publishCurl(e)
+	default:
+		m.Payload.Body = v.readable(e.Data)
+		if len(e.Data) <= v.web.Bounds.Body {
+			m.Payload.Raw, m.Curl = string(e.Data), v.publishCurl(e)
+		}
 	}
 }
 
@@ -238,16 +232,14 @@ func publishAgain(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if e.PayloadHidden {
-		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
-	}
-	if e.Erased {
-		return "", refused(http.StatusConflict, "The event cannot be published again.", erasedNote)
-	}
 	delete(e.Metadata, grapnel.TraceKey) // the new event has a trace of its own
 	id := v.PostForm.Get("once")         // a second click publishes the same event, which is stored once
 	var made *client.Published
 	switch {
+	case e.PayloadHidden:
+		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
+	case e.Erased:
+		return "", refused(http.StatusConflict, "The event cannot be published again.", erasedNote)
 	case e.DataBase64 == nil:
 		made, err = v.client.Publish(v.Context(), client.NewEvent{
 			ID: id, Type: e.Type, Key: e.Key, Tenant: e.Tenant, Metadata: e.Metadata, Data: e.Data,

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -126,27 +125,18 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 
 // startOf is how an event's data begin, in one line.
 func startOf(e *client.Event) string {
-	if e.PayloadHidden {
+	switch {
+	case e.PayloadHidden:
 		return "hidden"
-	}
-	if e.ErasedAt != nil || e.Erased {
+	case e.ErasedAt != nil || e.Erased:
 		return "erased"
-	}
-	if e.Damaged {
+	case e.Damaged:
 		return "damaged: its stored bytes do not match their checksum"
-	}
-	if e.DataBase64 != nil {
+	case e.DataBase64 != nil:
 		return say.Many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
 	}
 	text := strings.Join(strings.Fields(string(e.Data[:min(len(e.Data), 4*startOfData)])), " ")
-	if len(text) <= startOfData {
-		return strings.ToValidUTF8(text, "")
-	}
-	cut := startOfData
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return cut(strings.ToValidUTF8(text, ""), startOfData)
 }
 
 func eventsTwin(v *visit) (string, url.Values) {
@@ -168,19 +158,10 @@ func eventsTwin(v *visit) (string, url.Values) {
 
 func eventsCommand(v *visit) string {
 	s := parseSearch(v.URL.Query().Get("q"), v.now)
-	f := s.Filter
 	if is := v.meant; is != nil && is.Word == s.Bare {
-		switch is.As {
-		case "key":
-			f.Key = s.Bare
-		case "type":
-			f.Type = s.Bare
-		case "tenant":
-			f.Tenant = s.Bare
-		case "source":
-			s.Source = is.ID
-		}
+		_ = v.understood(&s) // the API has said it
 	}
+	f := &s.Filter
 	same := client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To}
 	words := append([]string{"grapnel events list"}, filterFlags(same)...)
 	if source := cmp.Or(s.Source, v.URL.Query().Get("source")); source != "" {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,7 +36,7 @@ func eventTypes(v *visit) (typesModel, error) {
 	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "event type") {
 		return m, err
 	}
-	m.Verdict.Acts = v.offers("Register an event type", "/event-types/new")
+	m.Verdict.Acts = v.formLinks("/event-types/", "new", "Register an event type")
 	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.say("No event type is registered yet.", "",
 			"A registered type has a schema in versions and an example. Events that do not satisfy it can be refused, and a change is compared with the version before: whom would it break?")
@@ -151,10 +152,7 @@ const mostSubscribers = 30
 
 func eventType(v *visit, t *client.EventType) (typeModel, error) {
 	m := typeModel{ID: t.ID, Name: t.Name, Tenant: t.Tenant, Pill: checkPill(t.Check)}
-	v.title, m.Shown = t.Name, len(t.Versions)
-	if n, err := strconv.Atoi(v.URL.Query().Get("version")); err == nil && n >= 1 && n <= len(t.Versions) {
-		m.Shown = n
-	}
+	v.title, m.Shown = t.Name, v.versionAsked("version", len(t.Versions), len(t.Versions))
 	if err := m.subscribers(v, t); err != nil {
 		return m, err
 	}
@@ -177,6 +175,15 @@ func eventType(v *visit, t *client.EventType) (typeModel, error) {
 		}
 	}
 	return m, nil
+}
+
+// versionAsked is the version that a parameter of the address names, if there are that many, else the
+// usual one.
+func (v *visit) versionAsked(name string, usual, most int) int {
+	if n, err := strconv.Atoi(v.URL.Query().Get(name)); err == nil && n >= 1 && n <= most {
+		return n
+	}
+	return usual
 }
 
 func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {
@@ -235,13 +242,7 @@ func (m *typeModel) versions(v *visit, t *client.EventType) {
 // other.
 func (m *typeModel) compare(v *visit, t *client.EventType) (breaking bool, err error) {
 	n := len(t.Versions)
-	from, to := n-1, n
-	if a, err := strconv.Atoi(v.URL.Query().Get("from")); err == nil && a >= 1 && a <= n {
-		from = a
-	}
-	if b, err := strconv.Atoi(v.URL.Query().Get("to")); err == nil && b >= 1 && b <= n {
-		to = b
-	}
+	from, to := v.versionAsked("from", n-1, n), v.versionAsked("to", n, n)
 	if from < 1 || from == to {
 		return false, nil
 	}
@@ -303,8 +304,8 @@ func (m *typeModel) subscribers(v *visit, t *client.EventType) error {
 
 // sendExample publishes a version's example as an event.
 func sendExample(v *visit, t *client.EventType) (string, error) {
-	n, err := strconv.Atoi(v.URL.Query().Get("version"))
-	if err != nil || n < 1 || n > len(t.Versions) || len(t.Versions[n-1].Example) == 0 {
+	n := v.versionAsked("version", 0, len(t.Versions))
+	if n == 0 || len(t.Versions[n-1].Example) == 0 {
 		return "", refused(http.StatusConflict, "This version has no example.", "Add a version with an example, or publish an event of your own.")
 	}
 	// a second click publishes the same event, which is stored once
@@ -322,10 +323,7 @@ func sendExample(v *visit, t *client.EventType) (string, error) {
 
 // deprecate marks a version that publishers shall leave, or takes the mark away.
 func deprecate(v *visit) (string, error) {
-	n, err := strconv.Atoi(v.URL.Query().Get("version"))
-	if err != nil || n < 1 {
-		n = 1
-	}
+	n := v.versionAsked("version", 1, math.MaxInt)
 	on := v.PostForm.Get("deprecated") != ""
 	if _, err := v.client.UpdateTypeVersion(v.Context(), v.PathValue("id"), n, map[string]any{"deprecated": on}); err != nil {
 		return "", err

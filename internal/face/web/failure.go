@@ -1,6 +1,10 @@
 package web
 
 import (
+	"errors"
+	"net/http"
+	"strings"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/words"
@@ -38,6 +42,23 @@ var helps = map[string]string{
 	string(grapnel.CodeUnavailable): "Reload in a moment. Deliveries go on without this page.",
 	string(grapnel.CodeOverloaded):  "Reload in a moment. Deliveries go on without this page.",
 	string(grapnel.CodeStorageFull): "Make room on the disk. Events accepted before are stored and delivered.",
+}
+
+// detailOf is what the API says about an error; empty: it is a fault of the server.
+func detailOf(err error) string {
+	told, ok := errors.AsType[*client.Error](err)
+	if !ok || told.Status == http.StatusInternalServerError {
+		return ""
+	}
+	return sentence(told.Detail)
+}
+
+// cut shortens a text to at most so many bytes of whole characters, and a mark that there is more.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 func sentence(text string) string { return words.Sentence(text) }

@@ -68,7 +68,7 @@ func (v *visit) filters(path string, s *search, seen map[string][]grammar.Named)
 		}
 	}
 	for i := range s.Also {
-		f.Named = append(f.Named, savedView{Name: thingKinds[s.Also[i].Kind] + " " + s.Also[i].Name, Href: v.link(thingPath(&s.Also[i]))})
+		f.Named = append(f.Named, savedView{Name: thingKinds[s.Also[i].Kind].word + " " + s.Also[i].Name, Href: v.link(thingPath(&s.Also[i]))})
 	}
 	return f
 }
@@ -92,24 +92,11 @@ func seenIn(rows []client.Delivery) map[string][]grammar.Named {
 	return seen
 }
 
-// thingKinds are the words for kinds of things.
-var thingKinds = map[string]string{"endpoint": "endpoint", "queue": "queue", "source": "source", "policy": "policy", "event_type": "event type",
-	"tenant": "customer"}
+// thingKinds are the words for kinds of things, and where the pages of these are.
+var thingKinds = map[string]struct{ word, list string }{
+	"endpoint": {"endpoint", "/endpoints/"}, "queue": {"queue", "/queues/"}, "source": {"source", "/sources/"},
+	"policy": {"policy", "/policies/"}, "event_type": {"event type", "/event-types/"}, "tenant": {"customer", "/customers/"},
+}
 
 // thingPath is the page of a thing.
-func thingPath(t *client.Thing) string {
-	id := url.PathEscape(t.ID)
-	switch t.Kind {
-	case "queue":
-		return "/queues/" + id
-	case "source":
-		return "/sources/" + id
-	case "policy":
-		return "/policies/" + id
-	case "event_type":
-		return "/event-types/" + id
-	case "tenant":
-		return "/customers/" + id
-	}
-	return "/endpoints/" + id
-}
+func thingPath(t *client.Thing) string { return thingKinds[t.Kind].list + url.PathEscape(t.ID) }

@@ -12,12 +12,10 @@ import (
 )
 
 // histogram is what deliveries ended in, and which attempts are retried, by time, above a list: it
-// selects the list's time. The
-// totals are the API's, of all deliveries or of one endpoint, and stay when retention deletes
-// deliveries; so the work for it does not grow with the number of deliveries.
+// selects the list's time. The totals are the API's, of all deliveries or of one endpoint, and stay
+// when retention deletes deliveries; so the work for it does not grow with the number of deliveries.
 type histogram struct {
 	Hint    string
-	Says    string
 	Picture template.HTML
 	Axis    []string
 	Search  string // without its time
@@ -109,8 +107,7 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 	if len(h.Rows) == 0 && f.From.IsZero() {
 		return nil, nil
 	}
-	h.Says = outcome(&all) + "."
-	h.Picture = drawn(picture.Histogram(bins, h.Says))
+	h.Picture = drawn(picture.Histogram(bins, outcome(&all)+"."))
 	form := "Mon 15:04"
 	if span.bucket == "day" {
 		form = "2 Jan"

@@ -35,6 +35,14 @@ var requestPills = map[client.IntakeOutcome]pill{
 	wire.IntakeConflict: {toneWait, "conflict"}, wire.IntakeRefused: {toneBad, "refused"},
 }
 
+// requestNext is what follows from an outcome.
+var requestNext = map[client.IntakeOutcome]string{
+	wire.IntakeAccepted:   "It became an event, which is delivered to every endpoint that matches.",
+	wire.IntakeUnverified: "It is in quarantine: it is stored and never delivered. If the provider is genuine, compare the secret of the source with the provider's.",
+	wire.IntakeConflict:   "An earlier request has the same id and another body. The earlier one counts; this one is not delivered.",
+	wire.IntakeRefused:    "It could not become an event and is not delivered.",
+}
+
 // inboxViews are the lists by outcome.
 var inboxViews = []struct {
 	name    string
@@ -128,16 +136,7 @@ func inboxRequest(v *visit, r *client.Request) (requestModel, error) {
 	if r.Reason == "" {
 		m.Verdict.Pieces = []piece{{"The request was " + m.Pill.Word + ".", tone}}
 	}
-	switch r.Outcome {
-	case wire.IntakeAccepted:
-		m.Verdict.Next = "It became an event, which is delivered to every endpoint that matches."
-	case wire.IntakeUnverified:
-		m.Verdict.Next = "It is in quarantine: it is stored and never delivered. If the provider is genuine, compare the secret of the source with the provider's."
-	case wire.IntakeConflict:
-		m.Verdict.Next = "An earlier request has the same id and another body. The earlier one counts; this one is not delivered."
-	case wire.IntakeRefused:
-		m.Verdict.Next = "It could not become an event and is not delivered."
-	}
+	m.Verdict.Next = requestNext[r.Outcome]
 	if src != nil && src.Waits && r.Outcome == wire.IntakeUnverified {
 		m.Verdict.Next = "It waits for the secret of its source, which makes an event of it if the provider is genuine."
 	}

@@ -36,6 +36,8 @@ type issueRow struct {
 	Last           moment
 }
 
+const mostOfAnswer = 80 // bytes of an issue's answer in a list
+
 // issueViews are the states that the list can show, the usual one first.
 var issueViews = []struct{ name, state string }{
 	{"Unresolved", "open,acknowledged"}, {"Muted", "muted"}, {"Resolved", "resolved"}, {"All", "open,acknowledged,muted,resolved"},
@@ -90,20 +92,12 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 
 func (v *visit) issueRow(i *client.Issue) issueRow {
 	row := issueRow{Whose: v.whose(i.Tenant), Pill: issuePill(i), Endpoint: cmp.Or(i.EndpointName, i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
-		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
+		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer, mostOfAnswer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
 		row.Result += ", came back " + say.Many(i.Regressions, "time", "times")
 	}
 	row.Spark = issueSpark(i)
 	return row
-}
-
-// cut shortens an answer for a row.
-func cut(answer string) string {
-	if len(answer) <= 80 {
-		return answer
-	}
-	return strings.ToValidUTF8(answer[:80], "") + "…"
 }
 
 func issuePill(i *client.Issue) pill {

@@ -152,12 +152,5 @@ func (v *visit) event(connection *http.ResponseController, name string, data []b
 // readerName is of the reader that a visit can share: the same session, at the same address.
 func (v *visit) readerName() string {
 	sum := sha256.Sum256([]byte(v.session.Pass))
-	return fmt.Sprintf("%x %s %s %s %s", sum, v.place.URL(""), strings.Join(scopeNames(v.session), ","), v.answers.tenant, v.here())
-}
-
-func scopeNames(s *session) (names []string) {
-	for _, scope := range s.Scopes {
-		names = append(names, string(scope))
-	}
-	return names
+	return fmt.Sprintf("%x %s %s %s %s", sum, v.place.URL(""), strings.Join(texts(v.session.Scopes), ","), v.answers.tenant, v.here())
 }

@@ -110,7 +110,7 @@ type deliveryModel struct {
 	Audit    []auditLine
 }
 
-// auditLine is an entry of the audit about one delivery.
+// auditLine is an entry of the audit about one delivery or endpoint.
 type auditLine struct {
 	At                  moment
 	Verb, Actor, Reason string

@@ -31,14 +31,11 @@ type policyRow struct {
 }
 
 func policies(v *visit) (policiesModel, error) {
-	m := policiesModel{Verdict: verdict{Acts: v.offers("Add a policy", "/policies/new")}}
+	m := policiesModel{Verdict: verdict{Acts: v.formLinks("/policies/", "new", "Add a policy")}}
 	f := v.listed()
 	found, err := v.client.Policies(v.Context(), f)
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "policy") {
 		return m, err
-	}
-	if len(found.Data) == 0 && v.unfound(&m.Verdict, "policy") {
-		return m, nil
 	}
 	for i := range found.Data {
 		p := &found.Data[i]

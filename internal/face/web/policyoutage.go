@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
+	"maps"
 	"slices"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -19,7 +19,11 @@ import (
 var (
 	outages     = []string{"15m", "1h", "6h", "24h", "72h"}
 	outageRates = []int{60, 20, 4, 1, 1}
-	outageKinds = []struct{ name, kind string }{{"Down", "down"}, {"30 % errors", "flaky"}, {"12 s slow", "slow"}, {"Answers 422", "status"}}
+	outageKinds = []struct {
+		name, kind string
+		with       map[string]any // what the API wants to know besides
+	}{{"Down", "down", nil}, {"30 % errors", "flaky", map[string]any{"error_rate": 0.3}},
+		{"12 s slow", "slow", map[string]any{"latency": "12s"}}, {"Answers 422", "status", map[string]any{"status": 422}}}
 )
 
 // simulate asks the API what the policy does in an outage, and draws it.
@@ -36,11 +40,7 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 		}
 	}
 	address := func(outage, kind string) string {
-		to := url.Values{"outage": {outage}, "kind": {kind}}
-		if with := q.Get("with"); with != "" {
-			to.Set("with", with)
-		}
-		return v.link(v.URL.EscapedPath() + "?" + to.Encode())
+		return v.link(v.URL.EscapedPath() + withQuery("outage", outage, "kind", kind, "with", q.Get("with")))
 	}
 	for i, o := range outages {
 		d, _ := policy.ParseDuration(o)
@@ -50,14 +50,7 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 		m.Kinds = append(m.Kinds, savedView{k.name, address(outages[chosen], k.kind), i == kind})
 	}
 	outage := map[string]any{"kind": outageKinds[kind].kind, "duration": outages[chosen]}
-	switch outageKinds[kind].kind {
-	case "flaky":
-		outage["error_rate"] = 0.3
-	case "slow":
-		outage["latency"] = "12s"
-	case "status":
-		outage["status"] = 422
-	}
+	maps.Copy(outage, outageKinds[kind].with)
 	r, err := v.simulated(rules, outage, outageRates[chosen])
 	if err != nil {
 		return err

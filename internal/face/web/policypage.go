@@ -9,7 +9,7 @@ func policyPage(v *visit, p *client.Policy) (policyModel, error) {
 	v.title = p.Name
 	m := policyModel{ID: p.ID, Name: p.Name}
 	if p.ID == "" {
-		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {
+		for _, a := range v.formLinks("/policies/", "new", "Copy it into a policy of your own") {
 			a.Href += withQuery("from", p.Name)
 			m.Links = append(m.Links, a)
 		}

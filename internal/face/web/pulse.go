@@ -10,13 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/web/picture"
 )
 
-// pulse is a heartbeat of an endpoint: how it was, hour by hour or minute by minute.
-type pulse struct {
-	Name, Hint string
-	Picture    template.HTML
-	Axis       []string
-	Says       string // the picture as a sentence
-}
+// A heartbeat is a chart of an endpoint: how it was, hour by hour or minute by minute.
 
 // unit is the time of one beat.
 type unit struct{ one, many, form string }
@@ -27,18 +21,18 @@ var (
 )
 
 // hourPulse has the hours, the present one at the end.
-func hourPulse(hours []hour) pulse {
-	return pulse{Name: "Heartbeat", Hint: "48 h, by hour", Picture: heart(ofHours, hours, true), Axis: []string{"48 h ago", "24 h ago", "now"},
+func hourPulse(hours []hour) chart {
+	return chart{Title: "Heartbeat", Hint: "48 h, by hour", Picture: heart(ofHours, hours, true), Axis: []string{"48 h ago", "24 h ago", "now"},
 		Says: heartSays(ofHours, hours)}
 }
 
 // minutePulse has the last full minutes. Those before the server counted are left blank, as nothing
 // is known of them.
-func (v *visit) minutePulse(counted *client.Stats) pulse {
+func (v *visit) minutePulse(counted *client.Stats) chart {
 	known := spread(counted.Data, counted.From, counted.To, time.Minute)
 	known = known[max(0, len(known)-mostBeats):]
 	unknown := mostBeats - len(known)
-	p := pulse{Name: "Last hour", Hint: "by minute", Picture: heart(ofMinutes, append(make([]hour, unknown), known...), true),
+	p := chart{Title: "Last hour", Hint: "by minute", Picture: heart(ofMinutes, append(make([]hour, unknown), known...), true),
 		Axis: []string{"60 min ago", "30 min ago", "the last full minute"}, Says: heartSays(ofMinutes, known)}
 	switch {
 	case len(known) == 0:
@@ -56,54 +50,49 @@ func (h *hour) troubled() bool {
 	return h.Failed > 0 || 10*h.FailedAttempts > h.Attempts
 }
 
-// heart is how the endpoint was; in full, each beat says what happened in it. An hour without a
-// time is not known and stays blank.
+// tone is that of the hour's beat; empty: an hour without a time is not known.
+func (h *hour) tone() string {
+	switch {
+	case h.At.IsZero():
+		return ""
+	case h.Failed > 0:
+		return toneBad
+	case h.troubled():
+		return toneWait
+	case h.Attempts > 0:
+		return toneOK
+	}
+	return toneNone
+}
+
+// pulsesOf counts the hours by what happened in them.
+func pulsesOf(hours []hour) (good, bad, quiet int) {
+	var by tally[string]
+	for i := range hours {
+		by.add(hours[i].tone())
+	}
+	return by.n[toneOK], by.n[toneBad] + by.n[toneWait], by.n[toneNone]
+}
+
+// heart is how the endpoint was; in full, each beat says what happened in it.
 func heart(u unit, hours []hour, full bool) template.HTML {
 	var beats []picture.Beat
-	good, bad, known := 0, 0, 0
 	for i := range hours {
 		h := &hours[i]
-		if h.At.IsZero() {
-			beats = append(beats, picture.Beat{})
-			continue
+		beat := picture.Beat{Tone: h.tone()}
+		if full && beat.Tone != "" {
+			beat.Says = fmt.Sprintf("%s: %s, %s", h.At.UTC().Format(u.form), say.Many(h.Attempts, "attempt", "attempts"), outcome(&h.Totals))
 		}
-		known++
-		tone := toneNone
-		switch {
-		case h.Failed > 0:
-			tone = toneBad
-			bad++
-		case h.troubled():
-			tone = toneWait
-			bad++
-		case h.Attempts > 0:
-			tone = toneOK
-			good++
-		}
-		if !full {
-			beats = append(beats, picture.Beat{Tone: tone})
-			continue
-		}
-		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s", h.At.UTC().Format(u.form),
-			say.Many(h.Attempts, "attempt", "attempts"), outcome(&h.Totals))})
+		beats = append(beats, beat)
 	}
+	good, bad, quiet := pulsesOf(hours)
 	return drawn(picture.Heart(beats, fmt.Sprintf("The last %s: %d without trouble, %d with trouble, the others without attempts.",
-		say.Many(known, u.one, u.many), good, bad)))
+		say.Many(good+bad+quiet, u.one, u.many), good, bad)))
 }
 
 // heartSays is the heartbeat as a sentence.
 func heartSays(u unit, hours []hour) string {
-	var good, bad, quiet int
-	for i := range hours {
-		switch h := &hours[i]; {
-		case h.troubled():
-			bad++
-		case h.Attempts > 0:
-			good++
-		default:
-			quiet++
-		}
-	}
+	good, bad, quiet := pulsesOf(hours)
 	var parts []string
 	for _, part := range []struct {
 		n    int

@@ -67,10 +67,8 @@ func (v *visit) queueQuestion(q *client.Queue, verb, help string) (formModel, er
 
 // messagesIn is how many messages a queue has.
 func messagesIn(q *client.Queue) int64 {
-	if q.QueueCounts == nil {
-		return 0
-	}
-	return q.Ready + q.Leased + q.Delayed + q.Waiting + q.Blocked
+	c := countsOf(q)
+	return c.Ready + c.Leased + c.Delayed + c.Waiting + c.Blocked
 }
 
 func purgeQueueForm(v *visit, q *client.Queue) (formModel, error) {

@@ -32,14 +32,11 @@ type queueRow struct {
 }
 
 func queues(v *visit) (queuesModel, error) {
-	m := queuesModel{Verdict: verdict{Acts: v.offers("Add a queue", "/queues/new")}}
+	m := queuesModel{Verdict: verdict{Acts: v.formLinks("/queues/", "new", "Add a queue")}}
 	f := v.listed()
 	found, err := v.client.Queues(v.Context(), f)
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "queue") {
 		return m, err
-	}
-	if len(found.Data) == 0 && v.unfound(&m.Verdict, "queue") {
-		return m, nil
 	}
 	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.Command = createQueueCommand
@@ -75,17 +72,22 @@ func queues(v *visit) (queuesModel, error) {
 	return m, nil
 }
 
+// countsOf are the numbers of a queue's messages; all 0, if the API has not counted them.
+func countsOf(q *client.Queue) *client.QueueCounts {
+	return cmp.Or(q.QueueCounts, new(client.QueueCounts))
+}
+
 func queuePill(q *client.Queue) pill {
 	switch {
 	case q.Status == grapnel.EndpointPaused:
 		return pill{toneHold, "paused"}
 	case q.Status == grapnel.EndpointDisabled:
 		return pill{toneBad, "disabled"}
-	case q.QueueCounts != nil && q.Blocked > 0:
+	case countsOf(q).Blocked > 0:
 		return pill{toneBad, "blocked"}
-	case q.QueueCounts != nil && q.Dead > 0:
+	case countsOf(q).Dead > 0:
 		return pill{toneBad, "dead letters"}
-	case q.QueueCounts != nil && q.Ready > 0:
+	case countsOf(q).Ready > 0:
 		return pill{toneWait, "waiting"}
 	}
 	return pill{toneOK, "empty"}
@@ -152,11 +154,8 @@ func queue(v *visit, q *client.Queue) (queueModel, error) {
 	v.title = q.Name
 	m := queueModel{ID: q.ID, Name: q.Name, Pill: v.queueRow(q).Pill, Consume: "grapnel queues consume " + shellQuote(q.Name) + " -- ./handler.sh",
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+q.ID))}
-	c := client.QueueCounts{}
-	if q.QueueCounts != nil {
-		c = *q.QueueCounts
-	}
-	m.Verdict = v.queueVerdict(q, &c)
+	c := countsOf(q)
+	m.Verdict = v.queueVerdict(q, c)
 	m.Figures = []figure{
 		{Name: "Ready", Value: say.Count(c.Ready), Unit: "can be leased now"}, {Name: "Leased", Value: say.Count(c.Leased), Unit: "with consumers"},
 		{Name: "Later", Value: say.Count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: say.Count(c.Dead + c.Blocked), Unit: map[bool]string{true: "needs an operator", false: "need an operator"}[c.Dead+c.Blocked == 1]},
@@ -174,17 +173,6 @@ func queue(v *visit, q *client.Queue) (queueModel, error) {
 	m.Snippets = v.snippets(q)
 	m.Links = v.formLinks("/queues/{id}/", "edit", "Change", "purge", "Purge", "delete", "Delete")
 	return m, nil
-}
-
-// formLinks are links to the forms about the thing of this page that the session may send: pairs of
-// the path's end and the label.
-func (v *visit) formLinks(path string, pairs ...string) (links []act) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if at := v.ifMay(path + pairs[i]); at != "" {
-			links = append(links, act{Label: pairs[i+1], Href: at})
-		}
-	}
-	return links
 }
 
 func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdict) {

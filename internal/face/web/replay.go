@@ -173,11 +173,7 @@ func selection(r *client.Replay) string {
 	if s.Deliveries > 0 || len(s.EventTypes) > 1 || len(s.Keys) > 1 || unknown {
 		return ""
 	}
-	var statuses []string
-	for _, status := range s.Status {
-		statuses = append(statuses, string(status))
-	}
-	all := []token{{"endpoint", r.EndpointID}, {"status", strings.Join(statuses, ",")}, {"type", strings.Join(s.EventTypes, "")},
+	all := []token{{"endpoint", r.EndpointID}, {"status", strings.Join(texts(s.Status), ",")}, {"type", strings.Join(s.EventTypes, "")},
 		{"key", strings.Join(s.Keys, "")}, {"error", string(s.ErrorClass)}}
 	if s.StatusCode != 0 {
 		all = append(all, token{"code", strconv.Itoa(s.StatusCode)})

@@ -85,15 +85,7 @@ func (v *visit) together(ids []string) ([]client.Replay, error) {
 	if len(ids) > v.web.Bounds.Plans {
 		return nil, refused(http.StatusBadRequest, "Too many replays are named.", "Name at most "+say.Count(v.web.Bounds.Plans)+".")
 	}
-	var all []client.Replay
-	for _, id := range ids {
-		r, err := v.client.Replay(v.Context(), id)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, *r)
-	}
-	return all, nil
+	return allOf(v, (*client.Client).Replay, ids)
 }
 
 func (v *visit) replayRow(r *client.Replay) replayRow {
@@ -121,11 +113,7 @@ func selected(s *client.Selection) string {
 	if s.Deliveries > 0 {
 		return say.Many(s.Deliveries, "delivery", "deliveries") + " picked by name"
 	}
-	var statuses []string
-	for _, status := range s.Status {
-		statuses = append(statuses, string(status))
-	}
-	parts := []string{strings.TrimSuffix(sentence(strings.TrimSpace(say.List(statuses)+" deliveries")), ".")}
+	parts := []string{strings.TrimSuffix(sentence(strings.TrimSpace(say.List(texts(s.Status))+" deliveries")), ".")}
 	if len(s.EventTypes) > 0 {
 		parts = append(parts, "of type "+say.List(s.EventTypes))
 	}

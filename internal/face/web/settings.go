@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -29,33 +30,20 @@ type keyRow struct {
 }
 
 func keys(v *visit) (keysModel, error) {
-	m := keysModel{Verdict: verdict{Command: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}}
+	m := keysModel{Verdict: verdict{Command: createKeyCommand, Acts: v.formLinks("/keys/", "new", "Create an API key")}}
 	f := v.listed()
 	found, err := v.client.Keys(v.Context(), f)
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "API key") {
 		return m, err
-	}
-	if len(found.Data) == 0 && v.unfound(&m.Verdict, "API key") {
-		return m, nil
 	}
 	admins := 0
 	for i := range found.Data {
 		k := &found.Data[i]
 		row := keyRow{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Created: v.at(k.CreatedAt), Here: k.ID == v.session.KeyID}
-		if row.From = say.List(k.From); k.ExpiresAt != nil {
-			row.Ends = v.at(*k.ExpiresAt)
+		row.From, row.Ends, row.Used = say.List(k.From), v.atOr(k.ExpiresAt), v.atOr(k.LastUsed)
+		if row.Scopes = say.List(texts(k.Scopes)); slices.Contains(k.Scopes, grapnel.ScopeAdmin) {
+			admins++
 		}
-		if k.LastUsed != nil {
-			row.Used = v.at(*k.LastUsed)
-		}
-		var names []string
-		for _, s := range k.Scopes {
-			names = append(names, string(s))
-			if s == grapnel.ScopeAdmin {
-				admins++
-			}
-		}
-		row.Scopes = say.List(names)
 		if v.mayDo("/keys/{id}/revoke") && !row.Here {
 			row.Revoke = v.link("/keys/" + k.ID + "/revoke")
 		}
@@ -100,11 +88,8 @@ func audit(v *visit) (auditModel, error) {
 	q := v.URL.Query()
 	f := client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Search: v.word(), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
 	found, err := v.client.Audit(v.Context(), f)
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && found.Next == "" && f.Cursor == "" && v.unfound(&m.Verdict, "action") {
 		return m, err
-	}
-	if len(found.Data) == 0 && found.Next == "" && f.Cursor == "" && v.unfound(&m.Verdict, "action") {
-		return m, nil
 	}
 	seen := map[string]bool{}
 	for i := range found.Data {

@@ -1,8 +1,8 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
-	"net/http"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
@@ -22,11 +22,7 @@ func (m *deliveryModel) check(v *visit, d *client.Delivery, event *client.Event)
 	m.Check = &signatureCheck{Attempt: n, Command: fmt.Sprintf("grapnel deliveries verify %s --attempt %d", d.ID, n)}
 	is, err := v.client.Signature(v.Context(), d.ID, n)
 	if err != nil { // the rest of the page is still true
-		m.Check.Sentence = "It could not be checked now."
-		told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
-		if ok && told.Status != http.StatusInternalServerError {
-			m.Check.Sentence = sentence(told.Detail)
-		}
+		m.Check.Sentence = cmp.Or(detailOf(err), "It could not be checked now.")
 		return
 	}
 	m.Check.Sentence = is.Sentence

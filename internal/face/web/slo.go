@@ -64,10 +64,7 @@ func slo(v *visit) (m sloModel, _ error) {
 		return m, err
 	}
 	m.Verdict = promisesVerdict(found)
-	if v.mayDo("/incidents/new") {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Publish an incident", Href: v.link("/incidents/new")})
-	}
-	m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the status page", Href: v.link("/status")})
+	m.Verdict.Acts = append(v.formLinks("/incidents/", "new", "Publish an incident"), act{Label: "Look at the status page", Href: v.link("/status")})
 	for i := range found.Promises {
 		m.addPromise(&found.Promises[i])
 	}

@@ -35,14 +35,11 @@ type sourceRow struct {
 }
 
 func sources(v *visit) (sourcesModel, error) {
-	m := sourcesModel{Inbox: v.link("/inbox"), Verdict: verdict{Acts: v.offers("Add a source", "/sources/new")}}
+	m := sourcesModel{Inbox: v.link("/inbox"), Verdict: verdict{Acts: v.formLinks("/sources/", "new", "Add a source")}}
 	f := v.listed()
 	found, err := v.client.Sources(v.Context(), f)
-	if err != nil {
+	if err != nil || len(found.Data) == 0 && v.unfound(&m.Verdict, "source") {
 		return m, err
-	}
-	if len(found.Data) == 0 && v.unfound(&m.Verdict, "source") {
-		return m, nil
 	}
 	if len(found.Data) == 0 && f.Cursor == "" {
 		m.Verdict.Command = createSourceCommand
@@ -235,11 +232,7 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 		}
 		m.Settings.add("Unverified requests", map[grapnel.Unverified]string{
 			"reject": "are refused", "quarantine": "are quarantined: stored and not delivered"}[s.OnUnverified])
-		var by []string
-		for _, b := range s.Dedupe.By {
-			by = append(by, string(b))
-		}
-		m.Settings.add("Duplicates", say.List(by), "Remembered for", say.Spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
+		m.Settings.add("Duplicates", say.List(texts(s.Dedupe.By)), "Remembered for", say.Spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
 		m.Settings.add("Left out of the content", say.List(s.Dedupe.Ignore), "Ordering key", s.Key, "Event id", s.EventID)
 		m.Settings.add("Rate", rate(s.RateLimit), "URL that the provider calls", s.PublicURL)
 		if s.MaxBody != 0 {

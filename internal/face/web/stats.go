@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -34,7 +35,7 @@ var (
 func (v *visit) statsState() statsState {
 	q := v.URL.Query()
 	s := statsState{narrow: map[string]string{}}
-	for _, name := range []string{"endpoint", "type", "tenant"} {
+	for _, name := range narrowing {
 		if value := q.Get(name); value != "" {
 			s.narrow[name] = value
 		}
@@ -115,10 +116,7 @@ func statistics(v *visit) (m statsModel, err error) {
 
 // statsAnswer is the sentence above the page, and its numbers.
 func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
-	f := stats.All
-	if f == nil {
-		f = new(client.Figures)
-	}
+	f := cmp.Or(stats.All, new(client.Figures))
 	finished := f.Finished()
 	if finished+f.Attempts+f.Duplicates == 0 {
 		m.Verdict.Pieces = []piece{{"Nothing was delivered or attempted in the last " + span + ".", ""}}
@@ -163,10 +161,7 @@ func (v *visit) statsChart(s *statsState, stats *client.Stats) *chart {
 	c := chart{Title: "Deliveries", Hint: "finished or tried again, by " + s.by}
 	var bars []picture.Bar
 	for at := stats.From; at.Before(stats.To); at = at.Add(width) {
-		f := by[at.UTC().Format(time.RFC3339)]
-		if f == nil {
-			f = new(client.Figures)
-		}
+		f := cmp.Or(by[at.UTC().Format(time.RFC3339)], new(client.Figures))
 		bars = append(bars, column(at.UTC().Format(form), v.finishedIn(s, at, at.Add(width)), &f.Totals))
 	}
 	says := fmt.Sprintf("%s, in %s.", outcome(&stats.All.Totals), say.Many(len(bars), s.by, s.by+"s"))
@@ -188,7 +183,7 @@ func statsTwin(v *visit) (string, url.Values) {
 func statsCommand(v *visit) string {
 	s := v.statsState()
 	command := "grapnel stats --by " + s.by + " --since " + s.span.since
-	for _, name := range []string{"endpoint", "type", "tenant"} {
+	for _, name := range narrowing {
 		if value := s.narrow[name]; value != "" {
 			command += " --" + name + " " + shellQuote(value)
 		}

@@ -69,7 +69,7 @@ func (v *visit) statsLinks(s *statsState, g *client.Group, row *statsRow) {
 	since := " since:" + s.span.since
 	switch s.by {
 	case "type":
-		row.Href = v.link("/deliveries" + withQuery("q", token{"type", g.Name}.String()+v.tenantCondition(s)+since))
+		row.Href = v.link("/deliveries" + withQuery("q", token{"type", g.Name}.String()+s.conditions()+since))
 		row.Why = v.link(s.query("reason", s.span.since, "type", g.Name))
 	case "endpoint":
 		row.Href, row.Why = v.ownerLink(g.Name), v.link(s.query("reason", s.span.since, "endpoint", g.Name))
@@ -91,20 +91,21 @@ func (v *visit) statsLinks(s *statsState, g *client.Group, row *statsRow) {
 
 // finishedIn is the list of the deliveries of a part of time.
 func (v *visit) finishedIn(s *statsState, from, to time.Time) string {
-	q := "from:" + from.UTC().Format(time.RFC3339) + " to:" + to.UTC().Format(time.RFC3339)
-	for _, name := range []string{"endpoint", "type"} {
-		if value := s.narrow[name]; value != "" {
-			q = token{name, value}.String() + " " + q
-		}
-	}
-	return v.link("/deliveries" + withQuery("q", q+v.tenantCondition(s)))
+	q := s.conditions() + " from:" + from.UTC().Format(time.RFC3339) + " to:" + to.UTC().Format(time.RFC3339)
+	return v.link("/deliveries" + withQuery("q", strings.TrimSpace(q)))
 }
 
-func (v *visit) tenantCondition(s *statsState) string {
-	if tenant := s.narrow["tenant"]; tenant != "" {
-		return " " + token{"tenant", tenant}.String()
+// narrowing are the parameters that narrow the page.
+var narrowing = []string{"endpoint", "type", "tenant"}
+
+// conditions are what the state is narrowed to, as words of a search.
+func (s *statsState) conditions() (text string) {
+	for _, name := range narrowing {
+		if value := s.narrow[name]; value != "" {
+			text += " " + token{name, value}.String()
+		}
 	}
-	return ""
+	return text
 }
 
 func (v *visit) statsReason(s *statsState, r client.Reason, most int64) statsReason {
@@ -124,12 +125,7 @@ func (v *visit) statsReason(s *statsState, r client.Reason, most int64) statsRea
 		}
 	}
 	if q != "" {
-		for _, name := range []string{"endpoint", "type"} {
-			if value := s.narrow[name]; value != "" {
-				q += " " + token{name, value}.String()
-			}
-		}
-		out.Href = v.link("/deliveries" + withQuery("q", q+v.tenantCondition(s)+" since:"+s.span.since))
+		out.Href = v.link("/deliveries" + withQuery("q", q+s.conditions()+" since:"+s.span.since))
 	}
 	out.Bar = drawn(picture.Progress(0, int(r.Count-r.Retried), int(r.Retried), int(most), out.Count+" "+r.Of+": "+out.Name+"."))
 	return out

@@ -46,17 +46,24 @@ func testDid(d *client.Delivery) (did, begins string) {
 	return words.Did(a.StatusCode, a.ErrorClass) + " after " + say.Took(a.Duration.Std()) + ".", string(body)
 }
 
-// testSaid waits for the answer to a test, and says it. name is that of the receiver.
-func (v *visit) testSaid(id, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(v.Context(), v.web.Bounds.Answer)
-	defer cancel()
-	d, err := v.outcome(ctx, id)
-	switch {
-	case err != nil:
-		return "", err
-	case d.AttemptsMade == 0:
-		return "The test is on its way. There is no answer yet; its delivery is in the list.", nil
+// tests makes the action that sends a test to the thing whose id is in the path, waits for the
+// answer and says it. name is that of the receiver.
+func tests(of, name string, in any) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		sent, err := v.orderOnce(of, v.PathValue("id"), "/test", in)
+		if err != nil {
+			return "", err
+		}
+		ctx, cancel := context.WithTimeout(v.Context(), v.web.Bounds.Answer)
+		defer cancel()
+		d, err := v.outcome(ctx, sent.ID)
+		switch {
+		case err != nil:
+			return "", err
+		case d.AttemptsMade == 0:
+			return "The test is on its way. There is no answer yet; its delivery is in the list.", nil
+		}
+		did, begins := testDid(d)
+		return strings.TrimSpace(name + " " + did + " " + begins), nil
 	}
-	did, begins := testDid(d)
-	return strings.TrimSpace(name + " " + did + " " + begins), nil
 }

@@ -70,9 +70,7 @@ const mostNotice = 1000 // bytes
 
 // notify has the next page say a sentence. A cookie has space for about 4 KB.
 func (v *visit) notify(sentence string) {
-	if len(sentence) > mostNotice {
-		sentence = strings.ToValidUTF8(sentence[:mostNotice], "") + "…"
-	}
+	sentence = cut(sentence, mostNotice)
 	if v.session != nil && v.session.framed {
 		v.said = sentence // a frame has no cookies
 		return
@@ -101,17 +99,16 @@ func (v *visit) model() (any, error) {
 	if err := v.ofThese(); err != nil {
 		return nil, err
 	}
-	if !v.session.May(v.page.scope) && v.session.portal {
+	switch {
+	case v.session.May(v.page.scope):
+		return v.page.build(v)
+	case v.session.portal:
 		return nil, refused(http.StatusForbidden, "This link does not allow that.", "Ask for a link that does, where you got this one.")
+	case v.session.Role != "":
+		return nil, refused(http.StatusForbidden, "Your role may not see this page.",
+			"You are "+string(v.session.Role)+". Ask an administrator for another role.")
 	}
-	if !v.session.May(v.page.scope) {
-		if v.session.Role != "" {
-			return nil, refused(http.StatusForbidden, "Your role may not see this page.",
-				"You are "+string(v.session.Role)+". Ask an administrator for another role.")
-		}
-		return nil, refused(http.StatusForbidden, "This key may not see this page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
-	}
-	return v.page.build(v)
+	return nil, refused(http.StatusForbidden, "This key may not see this page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
 }
 
 // draw answers with a page within the layout.

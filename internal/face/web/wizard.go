@@ -63,7 +63,7 @@ var wizardBlank = blank{of: reflect.TypeFor[wire.NewReplay](), rows: []input{
 }}
 
 func wizard(v *visit) (wizardModel, error) {
-	s, f, err := v.deadSearch()
+	s, err := v.listSearch()
 	if err != nil {
 		return wizardModel{}, err
 	}
@@ -83,13 +83,13 @@ func wizard(v *visit) (wizardModel, error) {
 		return m, nil
 	}
 	var c choice
-	if len(f.Status) == 0 && len(m.IDs) == 0 {
+	if len(s.Filter.Status) == 0 && len(m.IDs) == 0 {
 		m.Wider = v.link("/replays/new" + withQuery("q", s.with("status", "failed,delivered,dropped")))
 	}
 	if len(m.IDs) > 0 {
 		c, err = v.chooseNamed(m.IDs, m.Again)
 	} else {
-		c, err = v.choose(f, m.Again, query.Get("count") == "all")
+		c, err = v.choose(s.Filter, m.Again, query.Get("count") == "all")
 	}
 	if err != nil {
 		return m, err

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -53,6 +54,15 @@ func (m moment) Relative() string {
 	}
 }
 
+// texts are names as plain texts.
+func texts[S ~string](names []S) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = string(name)
+	}
+	return all
+}
+
 // tally counts things, in the order in which they first came.
 type tally[T comparable] struct {
 	n     map[T]int
@@ -90,8 +100,5 @@ func healthPill(state grapnel.HealthState) pill { return pill(words.Health(state
 
 // pillIn is the pill of a state in a table; one that is not in it has no tone.
 func pillIn[S ~string](table map[S]pill, state S) pill {
-	if p, known := table[state]; known {
-		return p
-	}
-	return pill{toneNone, string(state)}
+	return cmp.Or(table[state], pill{toneNone, string(state)})
 }

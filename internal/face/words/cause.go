@@ -43,31 +43,25 @@ func (c cause) most() string {
 	return share(c.Failed, c.Failures) + " failures " + c.of() + "are"
 }
 
-// with says what failures are associated with.
-func (c cause) with() string {
-	switch c.Kind {
-	case insight.Secret:
-		return "were signed with the secret " + c.Value
-	case insight.Certificate:
-		return "met the certificate " + c.Value
-	case insight.Address:
-		return "went to the address " + c.Value
-	case insight.Endpoint:
-		return "are of the endpoint " + c.Value
-	case insight.Settings:
-		return "were made with the endpoint's settings of revision " + c.Value
-	case insight.Type:
-		return "are events of type " + c.Value
-	case insight.Size:
-		return "have a body of " + say.Bytes(c.Bytes) + " or more"
-	}
-	if c.Value == insight.Absent {
-		return "have no field " + path(c.Name)
-	}
-	return "have " + path(c.Name) + " = " + c.Value
+// withValue are the words before the value that failures have in common.
+var withValue = map[insight.Kind]string{
+	insight.Secret: "were signed with the secret ", insight.Certificate: "met the certificate ", insight.Address: "went to the address ",
+	insight.Endpoint: "are of the endpoint ", insight.Settings: "were made with the endpoint's settings of revision ",
+	insight.Type: "are events of type ",
 }
 
-func path(name string) string { return "data." + name }
+// with says what failures are associated with.
+func (c cause) with() string {
+	switch text, known := withValue[c.Kind]; {
+	case known:
+		return text + c.Value
+	case c.Kind == insight.Size:
+		return "have a body of " + say.Bytes(c.Bytes) + " or more"
+	case c.Value == insight.Absent:
+		return "have no field data." + c.Name
+	}
+	return "have data." + c.Name + " = " + c.Value
+}
 
 // before names the last change that is close enough before a moment.
 func before(at time.Time, changes []Change) string {

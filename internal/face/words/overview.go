@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -23,26 +24,12 @@ const (
 )
 
 // Health is the state of an endpoint.
-func Health(state grapnel.HealthState) Pill {
-	switch state {
-	case grapnel.HealthHealthy:
-		return Pill{OK, "healthy"}
-	case grapnel.HealthDegraded:
-		return Pill{Wait, "degraded"}
-	case grapnel.HealthFailing:
-		return Pill{Wait, "failing"}
-	case grapnel.HealthOpen:
-		return Pill{Bad, "circuit open"}
-	case grapnel.HealthRecovering:
-		return Pill{Wait, "recovering"}
-	case grapnel.HealthThrottled:
-		return Pill{Wait, "throttled"}
-	case grapnel.HealthPaused:
-		return Pill{Hold, "paused"}
-	case grapnel.HealthDisabled:
-		return Pill{Bad, "disabled"}
-	}
-	return Pill{None, "unknown"}
+func Health(state grapnel.HealthState) Pill { return cmp.Or(health[state], Pill{None, "unknown"}) }
+
+var health = map[grapnel.HealthState]Pill{
+	grapnel.HealthHealthy: {OK, "healthy"}, grapnel.HealthDegraded: {Wait, "degraded"}, grapnel.HealthFailing: {Wait, "failing"},
+	grapnel.HealthOpen: {Bad, "circuit open"}, grapnel.HealthRecovering: {Wait, "recovering"}, grapnel.HealthThrottled: {Wait, "throttled"},
+	grapnel.HealthPaused: {Hold, "paused"}, grapnel.HealthDisabled: {Bad, "disabled"},
 }
 
 // Figure is one of the large numbers of an overview. Its note says what it is a part of, or what it
@@ -162,12 +149,11 @@ type Wave struct {
 
 // Ahead is the wave of retries and first attempts of an overview.
 func Ahead(now time.Time, o *wire.Overview) (w Wave) {
-	total, most := int64(0), 0
+	most := 0
 	for _, part := range o.Ahead {
 		hour := min(int(time.Duration(part.From)/time.Hour), len(w.Hours)-1)
 		w.Hours[hour] += part.Attempts
-		total += part.Attempts
-		w.Total = total
+		w.Total += part.Attempts
 		if hour == 0 {
 			w.Soon = append(w.Soon, part.Attempts)
 		}
@@ -177,7 +163,7 @@ func Ahead(now time.Time, o *wire.Overview) (w Wave) {
 			most = hour
 		}
 	}
-	if total+o.AheadLater == 0 {
+	if w.Total+o.AheadLater == 0 {
 		w.Empty = "No attempt is scheduled."
 		if o.Pending.All > 0 {
 			w.Empty = "Pending deliveries wait for their endpoint, not for a time."
@@ -185,9 +171,9 @@ func Ahead(now time.Time, o *wire.Overview) (w Wave) {
 		return w
 	}
 	from := now.Add(time.Duration(most) * time.Hour).UTC().Format("15:04 UTC")
-	w.Says = say.AtLeast(total, o.Pending.More, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
-	if total > 0 {
-		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], total, "most of them", "the most"), say.Count(w.Hours[most]), from)
+	w.Says = say.AtLeast(w.Total, o.Pending.More, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
+	if w.Total > 0 {
+		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], w.Total, "most of them", "the most"), say.Count(w.Hours[most]), from)
 	}
 	if w.Says += "."; o.AheadLater > 0 {
 		w.Says += " " + say.Many(o.AheadLater, "is", "are") + " later."

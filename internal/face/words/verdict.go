@@ -102,7 +102,7 @@ func ofEndpoints(now time.Time, o *wire.Overview) Verdict {
 	if others := all - alike; others > 0 {
 		v.Next += " " + say.Many(others, "other endpoint needs", "other endpoints need") + " attention too"
 		if elsewhere > 0 {
-			v.Next += "; " + atLeast(all > len(bad)) + say.Many(elsewhere, "more delivery waits", "more deliveries wait") + " there"
+			v.Next += "; " + strings.ToLower(say.AtLeast(elsewhere, all > len(bad), "more delivery waits", "more deliveries wait")) + " there"
 		}
 		v.Next += "."
 	}
@@ -136,13 +136,6 @@ func well(o *wire.Overview) Verdict {
 	}
 	v.Next = strings.TrimSpace(v.Next + " " + Attempts(day))
 	return v
-}
-
-func atLeast(more bool) string {
-	if more {
-		return "at least "
-	}
-	return ""
 }
 
 // Held is the number of held deliveries. more says that it is a lower bound.
