@@ -111,11 +111,7 @@ func editRule(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	f, err := v.form(ruleBlank(r), r.JSON(), nil)
-	if err != nil {
-		return formModel{}, err
-	}
-	m := v.formPage("Rule "+r.Name, f, "Save", crumb{r.Name, ""})
+	m := v.formPage("Rule "+r.Name, v.form(ruleBlank(r), r.JSON(), nil), "Save", crumb{r.Name, ""})
 	past, err := v.client.BacktestAlertRule(v.Context(), "", r.Name, client.NewBacktest{For: "28d"})
 	if err != nil {
 		return m, err

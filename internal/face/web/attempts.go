@@ -87,6 +87,19 @@ func (m *deliveryModel) timeline(v *visit, d *client.Delivery) {
 	}
 }
 
+// plannedClock is the label of a planned attempt, in UTC: as exact as people need.
+func plannedClock(now, at time.Time) string {
+	switch d := at.Sub(now); {
+	case d < time.Hour:
+		return at.UTC().Format("15:04:05")
+	case d < 20*time.Hour:
+		return at.UTC().Format("15:04")
+	case d < 6*24*time.Hour:
+		return at.UTC().Format("Mon 15:04")
+	}
+	return at.UTC().Format("2 Jan 15:04")
+}
+
 // sent asks for the body that the shown attempt sent.
 func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
 	switch {

@@ -128,11 +128,10 @@ func samples() (all []sample) {
 }
 
 func newChannel(v *visit) (formModel, error) {
-	f, err := v.form(&channelBlank, nil, nil)
-	m := v.formPage("Add a channel", f, "Add the channel")
+	m := v.formPage("Add a channel", v.form(&channelBlank, nil, nil), "Add the channel")
 	m.Samples = samples()
 	m.Verdict.say("Where should alerts go?", "", "Paste the URL of a service. Then send a test.")
-	return m, err
+	return m, nil
 }
 
 var addChannel = adds(&channelBlank, "/v1/channels", func(*client.Channel) (to, notice string) {
@@ -141,22 +140,22 @@ var addChannel = adds(&channelBlank, "/v1/channels", func(*client.Channel) (to, 
 
 func editChannel(v *visit, c *client.Channel) (formModel, error) {
 	name := channelName(c)
-	f, err := v.form(&channelBlank, c.JSON(), nil)
+	f := v.form(&channelBlank, c.JSON(), nil)
 	m := v.formPage("Change "+name, f, "Save")
 	m.Samples = samples()
 	m.Verdict.say("Change "+name+".", "", "Its URL is "+c.URL+". Pending alerts go to the new one.")
 	m.Verdict.Acts = v.formLinks("/channels/{id}/", "delete", "Delete")
-	return m, err
+	return m, nil
 }
 
 func deleteChannelForm(v *visit, c *client.Channel) (formModel, error) {
 	name := channelName(c)
-	f, err := v.consentForm(c.Service, "")
+	f := v.consentForm(c.Service, "")
 	m := v.formPage("Delete "+name, f, "Delete the channel",
 		crumb{name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, crumb{"Delete", ""})
 	m.Form.Cancel = v.link("/channels")
 	m.Verdict.say("Delete the channel "+name+"?", "", "Alerts no longer go there. Its history stays until retention deletes it.")
-	return m, err
+	return m, nil
 }
 
 func deleteChannel(v *visit, c *client.Channel) (string, error) {

@@ -224,7 +224,7 @@ const linkScopes = "read replay endpoints:write secrets:reveal alerts:read"
 
 func linkForm(v *visit) (formModel, error) {
 	tenant := v.PathValue("id")
-	f, err := v.form(&linkBlank, nil, nil)
+	f := v.form(&linkBlank, nil, nil)
 	if at := f.find("/scopes"); at != nil && !v.again() {
 		for i := range at.Options {
 			o := &at.Options[i]
@@ -234,7 +234,7 @@ func linkForm(v *visit) (formModel, error) {
 	m := v.formPage("Open the portal", f, "Make the link", v.below("/customers", tenant, tenant, "Open the portal")...)
 	m.Verdict.say("What may the holder of the link do in the portal of "+tenant+"?", "",
 		"The link opens the portal once, within 15 minutes: open it yourself, or give it to one person. The audit records it.")
-	return m, err
+	return m, nil
 }
 
 // makeLink shows a new link once.
@@ -253,17 +253,17 @@ func makeLink(v *visit) (string, error) {
 
 func lookForm(v *visit, p *client.Portal) (formModel, error) {
 	tenant := v.PathValue("id")
-	f, err := v.form(&lookBlank, p.JSON(), nil)
+	f := v.form(&lookBlank, p.JSON(), nil)
 	m := v.formPage("Look of the portal", f, "Save", v.below("/customers", tenant, tenant, "Look of the portal")...)
 	m.Verdict.say("How does the portal of "+tenant+" look?", "", "No page of the portal says Grapnel.")
-	return m, err
+	return m, nil
 }
 
 func termsForm(v *visit, t *client.Tenant) (formModel, error) {
-	f, err := v.form(&termsBlank, t.JSON(), nil)
+	f := v.form(&termsBlank, t.JSON(), nil)
 	m := v.formPage("Limits", f, "Save", v.below("/customers", t.Tenant, t.Tenant, "Limits")...)
 	m.Verdict.say("How much may "+t.Tenant+" use?", "", "An empty field is the server's own setting.")
-	return m, err
+	return m, nil
 }
 
 func saveTerms(v *visit) (string, error) {

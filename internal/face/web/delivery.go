@@ -87,16 +87,15 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 }
 
 // others are the deliveries of the same event at other endpoints.
-func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event) error {
-	if event == nil || len(event.Deliveries) < 2 {
-		return nil
+func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event) {
+	if event == nil {
+		return
 	}
 	for i := range event.Deliveries {
 		if o := &event.Deliveries[i]; o.ID != d.ID && len(m.Others) < mostBehind {
 			m.Others = append(m.Others, v.deliveryRow(o))
 		}
 	}
-	return nil
 }
 
 func retryDelivery(v *visit) (string, error) {

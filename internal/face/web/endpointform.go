@@ -108,7 +108,7 @@ func (v *visit) endpointForm(is *client.Endpoint) (form, error) {
 			choices["policy"] = append(choices["policy"], option{Value: itsOwn, Word: own})
 		}
 	}
-	return v.form(b, doc, choices, foldedGroups...)
+	return v.form(b, doc, choices, foldedGroups...), nil
 }
 
 // ownSettings is an endpoint as its answer shows it, without what its policy's preset says.

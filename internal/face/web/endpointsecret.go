@@ -54,11 +54,7 @@ var overlaps = map[string][]option{"overlap": {
 
 // rotateForm is the page that gives an endpoint a new secret.
 func rotateForm(v *visit, e *client.Endpoint) (formModel, error) {
-	f, err := v.form(&rotationBlank, nil, overlaps)
-	if err != nil {
-		return formModel{}, err
-	}
-	m := v.formPage("Rotate the secret", f, "Rotate the secret",
+	m := v.formPage("Rotate the secret", v.form(&rotationBlank, nil, overlaps), "Rotate the secret",
 		v.below("/endpoints", endpointName(e), e.ID, "Rotate the secret")...)
 	m.Verdict.say("Give "+endpointName(e)+" a new secret.", "",
 		"The new secret signs from the next request on, and is shown once. The old ones sign too until they end.")
@@ -116,10 +112,10 @@ func deleteEndpointForm(v *visit, e *client.Endpoint) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	f, err := v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.")
+	f := v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.")
 	m := v.formPage("Delete "+endpointName(e), f, "Delete the endpoint",
 		v.below("/endpoints", endpointName(e), e.ID, "Delete")...)
 	m.Verdict.say("Delete "+endpointName(e)+"?", "",
 		pending+" as dropped. Its history stays until retention deletes it. Its secrets cannot be restored.")
-	return m, err
+	return m, nil
 }

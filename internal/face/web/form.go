@@ -38,10 +38,9 @@ func (v *visit) formPage(title string, f form, button string, steps ...crumb) fo
 // follows from the answer.
 func adding(b *blank, button, question, next string) func(*visit) (formModel, error) {
 	return func(v *visit) (formModel, error) {
-		f, err := v.form(b, nil, nil)
-		m := v.formPage(v.page.title, f, button)
+		m := v.formPage(v.page.title, v.form(b, nil, nil), button)
 		m.Verdict.say(question, "", next)
-		return m, err
+		return m, nil
 	}
 }
 
@@ -63,7 +62,7 @@ func (v *visit) inputs(b *blank, when string) []input {
 }
 
 // form makes a form to fill in. is is the object as the API shows it; nil: there is none yet.
-func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, folded ...string) (form, error) {
+func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, folded ...string) form {
 	when := "create"
 	if is != nil {
 		when = "update"
@@ -100,10 +99,7 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 	}
 	if is != nil {
-		text, err := json.Marshal(was)
-		if err != nil {
-			return f, err
-		}
+		text, _ := json.Marshal(was) // a map of texts
 		f.Was = string(text)
 	}
 	if v.again() {
@@ -112,7 +108,7 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 		f.place(v.refusal)
 	}
-	return f, nil
+	return f
 }
 
 // chosenToo adds the present value to the options of a choice that does not list it, such as a

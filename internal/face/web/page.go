@@ -14,8 +14,8 @@ import (
 // has an id, else of a list: as replaces them.
 func row[M any](nav, path, title, template string, of func(*visit) (M, error), command string) page {
 	kind, _, _ := strings.Cut(path[1:], "/")
-	p := page{path: path, title: title, nav: nav, scope: grapnel.ScopeRead, build: build(of), template: template,
-		twin: cursored("/v1/" + kind), command: says(command)}
+	p := page{path: path, title: title, nav: nav, scope: grapnel.ScopeRead, template: template,
+		build: func(v *visit) (any, error) { return of(v) }, twin: cursored("/v1/" + kind), command: says(command)}
 	if strings.Contains(path, "{id}") {
 		p.twin, p.command = one("/v1/"+kind+"/{id}"), naming(command)
 	}
@@ -74,11 +74,6 @@ func byID[T, R any](get func(*client.Client, context.Context, string) (T, error)
 		}
 		return of(v, thing)
 	}
-}
-
-// build makes a builder of a function with a model of its own type.
-func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
-	return func(v *visit) (any, error) { return of(v) }
 }
 
 // one is the twin of a page about one thing, whose id is in the path.

@@ -35,11 +35,7 @@ func playground(v *visit) (playgroundModel, error) {
 	for i := range endpoints.Data {
 		choices = append(choices, option{Value: endpoints.Data[i].ID, Word: endpointName(&endpoints.Data[i])})
 	}
-	f, err := v.form(&trialBlank, nil, map[string][]option{"endpoint": choices, "order": orders}, foldedFaults)
-	if err != nil {
-		return m, err
-	}
-	m.Form = f
+	m.Form = v.form(&trialBlank, nil, map[string][]option{"endpoint": choices, "order": orders}, foldedFaults)
 	m.Form.Post, m.Form.Button = v.link("/playground"), "Look who would get it"
 	if err := m.types(v); err != nil {
 		return m, err

@@ -94,10 +94,7 @@ func (f *form) fill(doc json.RawMessage) {
 
 func newPolicy(v *visit) (policyFormModel, error) {
 	var m policyFormModel
-	f, err := v.form(&policyBlank, nil, policyChoices, foldedOfPolicies...)
-	if err != nil {
-		return m, err
-	}
+	f := v.form(&policyBlank, nil, policyChoices, foldedOfPolicies...)
 	m.formModel = v.formPage("Add a policy", f, "Add the policy")
 	m.Form.Preview = "Preview"
 	m.Verdict.say("When should a failed delivery be attempted again?", "",
@@ -128,10 +125,7 @@ func editPolicy(v *visit, p *client.Policy) (policyFormModel, error) {
 	if p.ID == "" {
 		return m, refused(http.StatusConflict, "A preset cannot be changed.", "Add a policy of your own that begins with it.")
 	}
-	f, err := v.form(&policyBlank, p.JSON(), policyChoices, foldedOfPolicies...)
-	if err != nil {
-		return m, err
-	}
+	f := v.form(&policyBlank, p.JSON(), policyChoices, foldedOfPolicies...)
 	m.formModel = v.formPage("Change "+p.Name, f, "Save", v.below("/policies", p.Name, p.ID, "Change")...)
 	m.Form.Preview = "Preview"
 	m.Verdict.say("Change "+p.Name+".", "",
@@ -232,9 +226,9 @@ func savePolicy(v *visit) (string, error) {
 }
 
 func deletePolicyForm(v *visit, p *client.Policy) (formModel, error) {
-	f, err := v.consentForm(deleteWord, "")
+	f := v.consentForm(deleteWord, "")
 	m := v.formPage("Delete "+p.Name, f, "Delete the policy", v.below("/policies", p.Name, cmp.Or(p.ID, p.Name), "Delete")...)
 	m.Verdict.say("Delete the policy "+p.Name+"?", "",
 		"A policy that an endpoint names cannot be deleted: give the endpoint another one first.")
-	return m, err
+	return m, nil
 }

@@ -38,7 +38,7 @@ func (v *visit) queueForm(is *client.Queue) (form, error) {
 	if is != nil {
 		doc = is.JSON()
 	}
-	return v.form(&queueBlank, doc, map[string][]option{"policy": policies, "source": sources})
+	return v.form(&queueBlank, doc, map[string][]option{"policy": policies, "source": sources}), nil
 }
 
 func newQueue(v *visit) (formModel, error) {
@@ -60,9 +60,8 @@ func editQueue(v *visit, q *client.Queue) (formModel, error) {
 }
 
 // queueQuestion is the page of a form that ends all messages of a queue.
-func (v *visit) queueQuestion(q *client.Queue, verb, help string) (formModel, error) {
-	f, err := v.consentForm(q.Name, help)
-	return v.formPage(verb+" "+q.Name, f, verb+" the queue", v.below("/queues", q.Name, q.ID, verb)...), err
+func (v *visit) queueQuestion(q *client.Queue, verb, help string) formModel {
+	return v.formPage(verb+" "+q.Name, v.consentForm(q.Name, help), verb+" the queue", v.below("/queues", q.Name, q.ID, verb)...)
 }
 
 // messagesIn is how many messages a queue has.
@@ -72,10 +71,10 @@ func messagesIn(q *client.Queue) int64 {
 }
 
 func purgeQueueForm(v *visit, q *client.Queue) (formModel, error) {
-	m, err := v.queueQuestion(q, "Purge", "")
+	m := v.queueQuestion(q, "Purge", "")
 	m.Verdict.say("Discard all "+say.Many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
 		"Leased ones too: what their consumers answer has no effect then. Dead letters stay.")
-	return m, err
+	return m, nil
 }
 
 func purgeQueue(v *visit) (string, error) {
@@ -94,10 +93,10 @@ func purgeQueue(v *visit) (string, error) {
 }
 
 func deleteQueueForm(v *visit, q *client.Queue) (formModel, error) {
-	m, err := v.queueQuestion(q, "Delete", "To stop leasing for a time, pause the queue instead.")
+	m := v.queueQuestion(q, "Delete", "To stop leasing for a time, pause the queue instead.")
 	m.Verdict.say("Delete the queue "+q.Name+"?", "",
 		say.Many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
-	return m, err
+	return m, nil
 }
 
 func deleteQueue(v *visit, q *client.Queue) (string, error) {

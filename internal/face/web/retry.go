@@ -82,11 +82,8 @@ func (v *visit) offerReplay(to *verdict, endpoint string) error {
 	if err != nil || dead == "" {
 		return err
 	}
-	letters := " dead letters"
-	if dead == "1" {
-		letters = " dead letter"
-	}
-	to.Next = strings.TrimSpace(to.Next + " It has " + dead + letters + ".")
+	letters := map[bool]string{true: " dead letter.", false: " dead letters."}[dead == "1"]
+	to.Next = strings.TrimSpace(to.Next + " It has " + dead + letters)
 	if v.mayDo("/replays/start") {
 		at := v.link("/replays/new" + withQuery("q", "endpoint:"+endpoint+" status:failed"))
 		to.Acts = append(to.Acts, act{Label: "Replay All Failed (" + dead + ")", Href: at})

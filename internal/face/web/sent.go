@@ -304,10 +304,10 @@ func consentBlank(word, help string) *blank {
 }
 
 // consentForm is the form of a page that deletes something.
-func (v *visit) consentForm(word, help string) (form, error) {
-	f, err := v.form(consentBlank(word, help), nil, nil)
+func (v *visit) consentForm(word, help string) form {
+	f := v.form(consentBlank(word, help), nil, nil)
 	f.Danger = true
-	return f, err
+	return f
 }
 
 // consented returns the reason if the word was typed in.

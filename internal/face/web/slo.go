@@ -180,8 +180,7 @@ var updateBlank = blank{of: reflect.TypeFor[wire.NewIncidentUpdate](), rows: []i
 
 // incidentForm is the page that adds a message to an incident.
 func incidentForm(v *visit, in *client.Incident) (formModel, error) {
-	f, err := v.form(&updateBlank, nil, nil)
-	m := v.formPage(in.Title, f, "Publish the message")
+	m := v.formPage(in.Title, v.form(&updateBlank, nil, nil), "Publish the message")
 	m.Verdict.Pieces = []piece{{in.Title + ": " + in.Status + ".", ""}}
 	for _, u := range in.Updates[:min(len(in.Updates), 5)] {
 		m.Notes = append(m.Notes, v.at(u.At).Clock()+", "+u.Status+": "+u.Text)
@@ -192,7 +191,7 @@ func incidentForm(v *visit, in *client.Incident) (formModel, error) {
 		return m, nil
 	}
 	m.Verdict.Next = "The message is public at once."
-	return m, err
+	return m, nil
 }
 
 var sayMore = adds(&updateBlank, "/v1/incidents/{id}/updates", func(*client.Incident) (to, notice string) {

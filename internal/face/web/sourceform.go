@@ -96,10 +96,9 @@ func newSource(v *visit) (formModel, error) {
 	}
 	m.Picks = nil
 	v.steps = []crumb{{"Add a source", v.link("/sources/new")}, {name, ""}}
-	f, err := v.form(sourceBlank(name, &s), nil, nil, foldedOfSources...)
-	f.Button, f.Cancel = "Add the source", v.link("/sources")
-	m.Form = f
-	return m, err
+	m.Form = v.form(sourceBlank(name, &s), nil, nil, foldedOfSources...)
+	m.Form.Button, m.Form.Cancel = "Add the source", v.link("/sources")
+	return m, nil
 }
 
 func addSource(v *visit) (string, error) {
@@ -146,10 +145,10 @@ func blankOf(s *client.Source) *blank {
 }
 
 func editSource(v *visit, s *client.Source) (formModel, error) {
-	f, err := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
+	f := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
 	m := v.formPage("Change "+s.Name, f, "Save", v.below("/sources", s.Name, s.ID, "Change")...)
 	m.Verdict.say("Change "+s.Name+".", "", "New settings apply to the next request. Only what you change here is sent.")
-	return m, err
+	return m, nil
 }
 
 func saveSource(v *visit, s *client.Source) (string, error) {
@@ -169,11 +168,11 @@ func saveSource(v *visit, s *client.Source) (string, error) {
 }
 
 func rotateSourceForm(v *visit, s *client.Source) (formModel, error) {
-	f, err := v.form(&sourceRotation, nil, overlaps)
-	m := v.formPage("Rotate the secret", f, "Rotate the secret", v.below("/sources", s.Name, s.ID, "Rotate the secret")...)
+	m := v.formPage("Rotate the secret", v.form(&sourceRotation, nil, overlaps), "Rotate the secret",
+		v.below("/sources", s.Name, s.ID, "Rotate the secret")...)
 	m.Verdict.say("Give "+s.Name+" a new secret.", "",
 		"Make the new secret at "+s.Provider.Title+" first. Requests that either secret verifies are accepted until the old one ends.")
-	return m, err
+	return m, nil
 }
 
 func rotateSource(v *visit) (string, error) {
@@ -191,9 +190,9 @@ func rotateSource(v *visit) (string, error) {
 }
 
 func deleteSourceForm(v *visit, s *client.Source) (formModel, error) {
-	f, err := v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.")
+	f := v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.")
 	m := v.formPage("Delete "+s.Name, f, "Delete the source", v.below("/sources", s.Name, s.ID, "Delete")...)
 	m.Verdict.say("Delete the source "+s.Name+"?", "",
 		"Its address answers 404 from then on, so remove it at the provider first. Events that came in stay.")
-	return m, err
+	return m, nil
 }

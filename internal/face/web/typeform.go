@@ -38,21 +38,20 @@ var addType = adds(&typeBlank, "/v1/event-types", func(made *client.EventType) (
 })
 
 func editType(v *visit, t *client.EventType) (formModel, error) {
-	f, err := v.form(&typeBlank, t.JSON(), nil)
+	f := v.form(&typeBlank, t.JSON(), nil)
 	m := v.formPage("Change", f, "Save", v.below("/event-types", t.Name, t.ID, "Change")...)
 	m.Verdict.say("Change "+t.Name+".", "", "Schemas are changed by adding a version.")
-	return m, err
+	return m, nil
 }
 
 func newVersion(v *visit, t *client.EventType) (formModel, error) {
-	f, err := v.form(&versionBlank, nil, nil)
-	m := v.formPage("Add a version", f, "Add a version", v.below("/event-types", t.Name, t.ID, "Add a version")...)
+	m := v.formPage("Add a version", v.form(&versionBlank, nil, nil), "Add a version", v.below("/event-types", t.Name, t.ID, "Add a version")...)
 	m.Verdict.say("Add a version of "+t.Name+".", "", "Events without schema_version follow the newest version from then on.")
 	if n := len(t.Versions); n > 0 && !v.again() {
 		m.Form.set("schema", textOf(kindJSON, t.Versions[n-1].Schema))
 		m.Form.set("example", textOf(kindJSON, t.Versions[n-1].Example))
 	}
-	return m, err
+	return m, nil
 }
 
 var addVersion = adds(&versionBlank, "/v1/event-types/{id}/versions", func(t *client.EventType) (to, notice string) {
@@ -60,10 +59,10 @@ var addVersion = adds(&versionBlank, "/v1/event-types/{id}/versions", func(t *cl
 })
 
 func deleteTypeForm(v *visit, t *client.EventType) (formModel, error) {
-	f, err := v.consentForm(deleteWord, "")
+	f := v.consentForm(deleteWord, "")
 	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.below("/event-types", t.Name, t.ID, "Delete")...)
 	m.Verdict.say("Delete the event type "+t.Name+"?", "",
 		say.Many(len(t.Versions), "version ends", "versions end")+
 			" with it. Events of the type stay, and are published without a check from then on.")
-	return m, err
+	return m, nil
 }

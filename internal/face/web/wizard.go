@@ -70,10 +70,7 @@ func wizard(v *visit) (wizardModel, error) {
 	query := v.URL.Query()
 	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "",
 		Preview: v.link("/replays/new")}
-	if m.How, err = v.form(&wizardBlank, nil, nil); err != nil {
-		return m, err
-	}
-	if !v.again() {
+	if m.How = v.form(&wizardBlank, nil, nil); !v.again() {
 		m.How.set("rate", strconv.Itoa(usualRate))
 		m.How.set("stop_after", strconv.Itoa(usualStop))
 		m.How.find("/canary").On = true
