@@ -12,7 +12,7 @@ type Slice struct {
 // the line is the backlog. Columns and line each have the whole height for their own highest value.
 func Outage(slices []Slice, says string) SVG {
 	const width, height, margin = 960, 160, 6
-	d := begin("outage", width, height, says, true)
+	d := open("img", "outage", width, height, says, true)
 	var attempts, backlog float64
 	for _, s := range slices {
 		attempts, backlog = max(attempts, s.Attempts), max(backlog, s.Backlog)

@@ -23,14 +23,9 @@ type SVG string
 // drawing collects the elements of a picture.
 type drawing struct{ strings.Builder }
 
-// begin opens a picture of a size, with the sentence that says what it shows. Stretched pictures
-// fill their box; the others keep their proportions.
-func begin(class string, width, height float64, says string, stretched bool) *drawing {
-	return open("img", class, width, height, says, stretched)
-}
-
-// open is begin with a role: img hides the elements of a picture from screen readers, so a picture
-// with links is a group.
+// open opens a picture of a size, with the sentence that says what it shows. Its role img hides the
+// elements from screen readers, so a picture with links is a group. Stretched pictures fill their
+// box; the others keep their proportions.
 func open(role, class string, width, height float64, says string, stretched bool) *drawing {
 	d := new(drawing)
 	d.put(`<svg class="pic %s" viewBox="0 0 %s %s" role="%s" aria-label="%s"`, class, n(width), n(height), role, html.EscapeString(says))
@@ -62,7 +57,7 @@ func n(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f',
 // Spark is a small line of values, the oldest first. One that never changes is drawn faintly.
 func Spark(values []float64, tone, says string) SVG {
 	const width, height, margin = 220, 34, 4
-	d := begin("spark", width, height, says, true)
+	d := open("img", "spark", width, height, says, true)
 	if len(values) > 1 {
 		low, high := values[0], values[0]
 		for _, v := range values {
@@ -159,7 +154,7 @@ type Beat struct {
 // for each tone, which takes a sixth of the bytes: a list has many hearts.
 func Heart(beats []Beat, says string) SVG {
 	const step, height = 6, 18
-	d := begin("heart", float64(len(beats)*step), height, says, true)
+	d := open("img", "heart", float64(len(beats)*step), height, says, true)
 	var tones []string
 	paths := map[string]string{}
 	for i, b := range beats {

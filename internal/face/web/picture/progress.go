@@ -3,7 +3,7 @@ package picture
 // Progress is the progress of a job: delivered, failed, under way, and the rest.
 func Progress(delivered, failed, underway, total int, says string) SVG {
 	const width, height = 400, 8
-	d := begin("progress", width, height, says, true)
+	d := open("img", "progress", width, height, says, true)
 	d.put(`<rect class="none" x="0" y="0" width="%s" height="%s"/>`, n(width), n(height))
 	x := 0.0
 	whole := float64(max(total, delivered+failed+underway, 1))

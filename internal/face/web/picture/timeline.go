@@ -41,7 +41,7 @@ const (
 // logarithm of the time between them, so that a schedule whose pauses grow from seconds to days
 // fills the picture evenly. It shows order and growth; the labels have the times.
 func Timeline(now time.Time, past []Past, future []Future, end End, says string) SVG {
-	d := begin("timeline", lineWidth, lineHeight, says, false)
+	d := open("img", "timeline", lineWidth, lineHeight, says, false)
 	xs := positions(now, past, future, end)
 	here := xs[len(past)]
 	d.put(`<line class="axis" x1="%s" x2="%s" y1="%s" y2="%s"/>`, n(lineEdge/2), n(lineWidth-lineEdge/2), n(lineY), n(lineY))
