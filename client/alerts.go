@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -34,22 +33,22 @@ func (c *Client) Alerts(ctx context.Context, f AlertFilter) (*Page[Alert], error
 
 // Alert returns an alert with its messages.
 func (c *Client) Alert(ctx context.Context, id string) (*Alert, error) {
-	return get[Alert](ctx, c, "/v1/alerts/"+url.PathEscape(id), nil)
+	return get[Alert](ctx, c, at("/v1/alerts", id), nil)
 }
 
 // AcknowledgeAlert says that a person takes care of an alert; it is not repeated any more.
 func (c *Client) AcknowledgeAlert(ctx context.Context, id, reason string) (*Alert, error) {
-	return post[Alert](ctx, c, "/v1/alerts/"+url.PathEscape(id)+"/acknowledge", because(reason))
+	return post[Alert](ctx, c, at("/v1/alerts", id, "acknowledge"), because(reason))
 }
 
 // AlertLink returns the alert that the acknowledge link of a message names. It needs no key.
 func (c *Client) AlertLink(ctx context.Context, link string) (*AlertLink, error) {
-	return get[AlertLink](ctx, c, "/v1/alert-links/"+url.PathEscape(link), nil)
+	return get[AlertLink](ctx, c, at("/v1/alert-links", link), nil)
 }
 
 // FollowAlertLink acknowledges the alert that the link of a message names. It needs no key.
 func (c *Client) FollowAlertLink(ctx context.Context, link string) (*AlertLink, error) {
-	return post[AlertLink](ctx, c, "/v1/alert-links/"+url.PathEscape(link), nil)
+	return post[AlertLink](ctx, c, at("/v1/alert-links", link), nil)
 }
 
 // AlertRules lists the rules that concern a tenant; empty: those of the key's tenant, or of the
@@ -60,18 +59,16 @@ func (c *Client) AlertRules(ctx context.Context, tenant string) (*Page[AlertRule
 
 // AlertRule returns a rule; tenant as in AlertRules.
 func (c *Client) AlertRule(ctx context.Context, tenant, name string) (*AlertRule, error) {
-	return get[AlertRule](ctx, c, alertRulePath(name), query("tenant", tenant))
+	return get[AlertRule](ctx, c, at("/v1/alert-rules", name), query("tenant", tenant))
 }
 
 // UpdateAlertRule changes a rule. Members of changes that are nil are set back.
 func (c *Client) UpdateAlertRule(ctx context.Context, tenant, name string, changes map[string]any) (*AlertRule, error) {
-	return patch[AlertRule](ctx, c, alertRulePath(name), query("tenant", tenant), changes)
+	return patch[AlertRule](ctx, c, at("/v1/alert-rules", name), query("tenant", tenant), changes)
 }
 
 // BacktestAlertRule says how often a rule would have fired.
 func (c *Client) BacktestAlertRule(ctx context.Context, tenant, name string, b NewBacktest) (*Backtest, error) {
-	rq := call{method: http.MethodPost, path: alertRulePath(name) + "/backtest", query: query("tenant", tenant), in: b}
+	rq := call{method: http.MethodPost, path: at("/v1/alert-rules", name, "backtest"), query: query("tenant", tenant), in: b}
 	return answered[Backtest](ctx, c, rq)
 }
-
-func alertRulePath(name string) string { return "/v1/alert-rules/" + url.PathEscape(name) }

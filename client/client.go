@@ -23,8 +23,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -180,10 +180,8 @@ func cause(ctx context.Context, err error) error {
 }
 
 // window is the query of a list: which page, and more names and values as in query.
-func window(limit int, cursor string, more ...string) url.Values {
-	q := query(append(more, "cursor", cursor)...)
-	putNumber(q, "limit", max(0, limit))
-	return q
+func window(limit int, cursor string, more ...any) url.Values {
+	return query(append(more, "limit", max(0, limit), "cursor", cursor)...)
 }
 
 // ListFilter selects things that have names; the zero value selects all.
@@ -198,26 +196,34 @@ func (f ListFilter) query() url.Values {
 	return window(f.Limit, f.Cursor, "tenant", f.Tenant, "search", f.Search)
 }
 
-// query is made of names, each followed by its value. A name whose value is empty is left out.
-func query(pairs ...string) url.Values {
+// query has those of some names, each followed by its value, that given has. A list gives its name
+// several times.
+func query(pairs ...any) url.Values {
 	q := url.Values{}
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			q.Set(pair[0], pair[1])
+	for name, value := range given(pairs...) {
+		list := reflect.ValueOf(value)
+		at, timed := value.(time.Time)
+		switch {
+		case timed:
+			q.Set(name, at.UTC().Format(time.RFC3339Nano))
+		case list.Kind() == reflect.Slice:
+			for i := range list.Len() {
+				q.Add(name, fmt.Sprint(list.Index(i)))
+			}
+		default:
+			q.Set(name, fmt.Sprint(value))
 		}
 	}
 	return q
 }
 
-// putNumber sets a query parameter that is not 0.
-func putNumber(q url.Values, name string, n int) {
-	if n != 0 {
-		q.Set(name, strconv.Itoa(n))
+// given has those of some names, each followed by its value, whose value is not the zero value.
+func given(pairs ...any) map[string]any {
+	all := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if at, timed := pair[1].(time.Time); !reflect.ValueOf(pair[1]).IsZero() && !(timed && at.IsZero()) {
+			all[fmt.Sprint(pair[0])] = pair[1]
+		}
 	}
-}
-
-func putTime(q url.Values, name string, at time.Time) {
-	if !at.IsZero() {
-		q.Set(name, at.UTC().Format(time.RFC3339Nano))
-	}
+	return all
 }

@@ -11,29 +11,18 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Delivery is one event for one endpoint.
-type Delivery = wire.Delivery
-
-// Last is a delivery's last attempt, as lists show it too.
-type Last = wire.Last
-
-// Marks are notes on a finished delivery.
-type Marks = wire.Marks
-
-// Attempt is one try of a delivery.
-type Attempt = wire.Attempt
-
-// Phases are the parts of an attempt's time; zero: the phase did not happen.
-type Phases = wire.Phases
-
-// SignatureCheck says which of today's secrets make the signatures of an attempt.
-type SignatureCheck = wire.SignatureCheck
-
-// SentBody is the body of the request that an attempt sent.
-type SentBody = wire.SentBody
-
-// SignedParts are what a signature covers.
-type SignedParts = wire.SignedParts
+// The objects of deliveries.
+type (
+	Delivery = wire.Delivery // one event for one endpoint
+	Last     = wire.Last     // a delivery's last attempt, as lists show it too
+	Marks    = wire.Marks    // notes on a finished delivery
+	Attempt  = wire.Attempt  // one try of a delivery
+	Phases   = wire.Phases   // the parts of an attempt's time; zero: the phase did not happen
+	// SignatureCheck says which of today's secrets make the signatures of an attempt.
+	SignatureCheck = wire.SignatureCheck
+	SentBody       = wire.SentBody    // the body of the request that an attempt sent
+	SignedParts    = wire.SignedParts // what a signature covers
+)
 
 // DeliveryFilter selects deliveries; the zero value selects all.
 type DeliveryFilter struct {
@@ -52,38 +41,31 @@ type DeliveryFilter struct {
 }
 
 func (f DeliveryFilter) query() url.Values {
-	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "reason_code", string(f.ReasonCode),
-		"error_class", string(f.ErrorClass), "text", f.Text, "filter", f.Filter)
-	putNumber(q, "status_code", f.StatusCode)
-	for _, s := range f.Status {
-		q.Add("status", string(s))
-	}
-	putTime(q, "from", f.From)
-	putTime(q, "to", f.To)
-	return q
+	return window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "from", f.From, "to", f.To, "status", f.Status,
+		"reason_code", f.ReasonCode, "error_class", f.ErrorClass, "status_code", f.StatusCode, "text", f.Text, "filter", f.Filter)
 }
 
 // Delivery returns a delivery with its attempts, past and planned.
 func (c *Client) Delivery(ctx context.Context, id string) (*Delivery, error) {
-	return get[Delivery](ctx, c, deliveryPath(id), nil)
+	return get[Delivery](ctx, c, at("/v1/deliveries", id), nil)
 }
 
 // Signature computes the signatures of an attempt again, with the secrets that the endpoint has
 // now.
 func (c *Client) Signature(ctx context.Context, id string, attempt int) (*SignatureCheck, error) {
-	return get[SignatureCheck](ctx, c, deliveryPath(id)+"/attempts/"+strconv.Itoa(attempt)+"/signature", nil)
+	return get[SignatureCheck](ctx, c, at("/v1/deliveries", id, "attempts", strconv.Itoa(attempt), "signature"), nil)
 }
 
 // SentBody is the body that an attempt sent, made again from the event.
 func (c *Client) SentBody(ctx context.Context, id string, attempt int) (*SentBody, error) {
-	return get[SentBody](ctx, c, deliveryPath(id)+"/attempts/"+strconv.Itoa(attempt)+"/body", nil)
+	return get[SentBody](ctx, c, at("/v1/deliveries", id, "attempts", strconv.Itoa(attempt), "body"), nil)
 }
 
 // Deliveries lists deliveries, the newest first.
 func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {
 	path := "/v1/deliveries"
 	if f.Endpoint != "" {
-		path = endpointPath(f.Endpoint) + "/deliveries"
+		path = at("/v1/endpoints", f.Endpoint, "deliveries")
 	}
 	return get[Page[Delivery]](ctx, c, path, f.query())
 }
@@ -91,17 +73,13 @@ func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (*Page[Delive
 // Retry tries a pending delivery now. For a finished one it creates and returns a new delivery. The
 // reason is for the audit; it may be empty.
 func (c *Client) Retry(ctx context.Context, id, reason string) (*Delivery, error) {
-	return post[Delivery](ctx, c, deliveryPath(id)+"/retry", because(reason))
+	return post[Delivery](ctx, c, at("/v1/deliveries", id, "retry"), because(reason))
 }
 
 // Skip ends a waiting delivery without delivering it, so that its key moves on.
 func (c *Client) Skip(ctx context.Context, id, reason string) (*Delivery, error) {
-	return post[Delivery](ctx, c, deliveryPath(id)+"/skip", map[string]string{"reason": reason})
+	return post[Delivery](ctx, c, at("/v1/deliveries", id, "skip"), map[string]string{"reason": reason})
 }
-
-func deliveryPath(id string) string { return "/v1/deliveries/" + url.PathEscape(id) }
-
-func endpointPath(id string) string { return "/v1/endpoints/" + url.PathEscape(id) }
 
 // because is the body of a call that says no more than why; nil: not even that.
 func because(reason string) any {

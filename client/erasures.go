@@ -2,16 +2,15 @@ package client
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewErasure selects events to erase.
-type NewErasure = wire.NewErasure
-
-// Erasure is a job that erases.
-type Erasure = wire.Erasure
+// The objects of erasures.
+type (
+	NewErasure = wire.NewErasure // selects events to erase
+	Erasure    = wire.Erasure    // a job that erases
+)
 
 // CreateErasure begins to erase the content of a tenant's events. The job is durable when this
 // returns. It needs a key with the scope admin that is bound to no tenant, as the others do.
@@ -21,7 +20,7 @@ func (c *Client) CreateErasure(ctx context.Context, e NewErasure) (*Erasure, err
 
 // Erasure returns an erasure: how far it is, and what may remain.
 func (c *Client) Erasure(ctx context.Context, id string) (*Erasure, error) {
-	return get[Erasure](ctx, c, "/v1/erasures/"+url.PathEscape(id), nil)
+	return get[Erasure](ctx, c, at("/v1/erasures", id), nil)
 }
 
 // Erasures lists erasures, the newest first.

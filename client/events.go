@@ -15,9 +15,20 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewEvent is an event to publish. Type and Data are required; Data is JSON and is sent as it is,
-// byte for byte.
-type NewEvent = wire.NewEvent
+// The objects of events.
+type (
+	// NewEvent is an event to publish. Type and Data are required; Data is JSON and is sent as it is,
+	// byte for byte.
+	NewEvent  = wire.NewEvent
+	Published = wire.Published // the server's word that an event and all its deliveries are durable
+	// Event is an event as stored. Data is JSON as it was published, without spaces between its parts;
+	// receivers get the bytes with them.
+	Event           = wire.Event
+	Preview         = wire.Preview         // says what publishing an event would do
+	PreviewEndpoint = wire.PreviewEndpoint // says whether one endpoint would get an event
+	PreviewRequest  = wire.PreviewRequest  // a request as it would be sent now
+	Duplicate       = wire.Duplicate       // an event that was published, or received, again
+)
 
 // encoded is the event as a request. encoding/json would reformat its data, but receivers verify
 // their bytes.
@@ -34,9 +45,6 @@ func encoded(e NewEvent) ([]byte, error) {
 	}
 	return wire.Request(e)
 }
-
-// Published is the server's word that an event and all its deliveries are durable.
-type Published = wire.Published
 
 // PublishResult is the result of one event of a batch: one of the two fields is set.
 type PublishResult struct {
@@ -65,10 +73,6 @@ func (r *PublishResult) UnmarshalJSON(text []byte) error {
 	return decode(bytes.Clone(text), r.Published)
 }
 
-// Event is an event as stored. Data is JSON as it was published, without spaces between its parts;
-// receivers get the bytes with them.
-type Event = wire.Event
-
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
 	Type, Key, Tenant, Source string
@@ -79,10 +83,8 @@ type EventFilter struct {
 }
 
 func (f EventFilter) query() url.Values {
-	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "text", f.Text)
-	putTime(q, "from", f.From)
-	putTime(q, "to", f.To)
-	return q
+	return window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "text", f.Text,
+		"from", f.From, "to", f.To)
 }
 
 // Publish publishes one event. When it returns without error the event is durable.
@@ -122,23 +124,13 @@ type RawEvent struct {
 
 // PublishRaw publishes an event with data that need not be JSON.
 func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error) {
-	q := query("type", e.Type, "key", e.Key, "id", e.ID, "tenant", e.Tenant)
-	putTime(q, "occurred_at", e.OccurredAt)
+	q := query("type", e.Type, "key", e.Key, "id", e.ID, "tenant", e.Tenant, "occurred_at", e.OccurredAt)
 	body := e.Data
 	if body == nil {
 		body = []byte{}
 	}
 	return answered[Published](ctx, c, call{method: http.MethodPost, path: "/v1/events/raw", query: q, body: body, media: e.ContentType})
 }
-
-// Preview says what publishing an event would do.
-type Preview = wire.Preview
-
-// PreviewEndpoint says whether one endpoint would get an event.
-type PreviewEndpoint = wire.PreviewEndpoint
-
-// PreviewRequest is a request as it would be sent now.
-type PreviewRequest = wire.PreviewRequest
 
 // Preview says who would get an event, and why or why not; with an endpoint it has the request that
 // this endpoint would get. Nothing is published.
@@ -159,16 +151,13 @@ func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
 // EventOf returns a tenant's event with its deliveries. A key that is bound to no tenant has to
 // name one if several tenants have an event with this id.
 func (c *Client) EventOf(ctx context.Context, tenant, id string) (*Event, error) {
-	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), query("tenant", tenant))
+	return get[Event](ctx, c, at("/v1/events", id), query("tenant", tenant))
 }
 
 // Events lists events, the newest first.
 func (c *Client) Events(ctx context.Context, f EventFilter) (*Page[Event], error) {
 	return get[Page[Event]](ctx, c, "/v1/events", f.query())
 }
-
-// Duplicate is an event that was published, or received, again.
-type Duplicate = wire.Duplicate
 
 // Duplicates lists events that came again, the latest first. Empty: of all tenants, and all events.
 func (c *Client) Duplicates(ctx context.Context, tenant, event string) (*Page[Duplicate], error) {

@@ -2,30 +2,22 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"net/url"
+	"strconv"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewEventType is an event type to be registered. Only Name is required; with Schema it has version
-// 1 at once.
-type NewEventType = wire.NewEventType
-
-// NewTypeVersion is a version of a schema to be added.
-type NewTypeVersion = wire.NewTypeVersion
-
-// EventType is an event type that a tenant has registered.
-type EventType = wire.EventType
-
-// TypeVersion is one version of its schema.
-type TypeVersion = wire.TypeVersion
-
-// TypeComparison has the differences of two versions.
-type TypeComparison = wire.TypeComparison
-
-// TypeDifference is one difference.
-type TypeDifference = wire.TypeDifference
+// The objects of event types.
+type (
+	// NewEventType is an event type to be registered. Only Name is required; with Schema it has
+	// version 1 at once.
+	NewEventType   = wire.NewEventType
+	NewTypeVersion = wire.NewTypeVersion // a version of a schema to be added
+	EventType      = wire.EventType      // an event type that a tenant has registered
+	TypeVersion    = wire.TypeVersion    // one version of its schema
+	TypeComparison = wire.TypeComparison // has the differences of two versions
+	TypeDifference = wire.TypeDifference // one difference
+)
 
 // EventTypes lists event types, without the schemas of their versions.
 func (c *Client) EventTypes(ctx context.Context, f ListFilter) (*Page[EventType], error) {
@@ -34,7 +26,7 @@ func (c *Client) EventTypes(ctx context.Context, f ListFilter) (*Page[EventType]
 
 // EventType returns an event type by its id, or by its name.
 func (c *Client) EventType(ctx context.Context, id string) (*EventType, error) {
-	return get[EventType](ctx, c, typePath(id), nil)
+	return get[EventType](ctx, c, at("/v1/event-types", id), nil)
 }
 
 // CreateEventType registers an event type.
@@ -44,30 +36,25 @@ func (c *Client) CreateEventType(ctx context.Context, t NewEventType) (*EventTyp
 
 // UpdateEventType changes the fields given, by JSON merge patch.
 func (c *Client) UpdateEventType(ctx context.Context, id string, changes map[string]any) (*EventType, error) {
-	return patch[EventType](ctx, c, typePath(id), nil, changes)
+	return patch[EventType](ctx, c, at("/v1/event-types", id), nil, changes)
 }
 
 // DeleteEventType deletes an event type with all versions.
 func (c *Client) DeleteEventType(ctx context.Context, id string) error {
-	return c.remove(ctx, typePath(id), nil)
+	return c.remove(ctx, at("/v1/event-types", id), nil)
 }
 
 // AddTypeVersion adds a version. If the newest version has the schema already nothing changes.
 func (c *Client) AddTypeVersion(ctx context.Context, id string, v NewTypeVersion) (*EventType, error) {
-	return post[EventType](ctx, c, typePath(id)+"/versions", v)
+	return post[EventType](ctx, c, at("/v1/event-types", id, "versions"), v)
 }
 
 // UpdateTypeVersion changes a version's note, or whether it is deprecated.
 func (c *Client) UpdateTypeVersion(ctx context.Context, id string, version int, changes map[string]any) (*EventType, error) {
-	return patch[EventType](ctx, c, fmt.Sprintf("%s/versions/%d", typePath(id), version), nil, changes)
+	return patch[EventType](ctx, c, at("/v1/event-types", id, "versions", strconv.Itoa(version)), nil, changes)
 }
 
 // CompareTypeVersions lists the differences of two versions; 0: the one before to, and the newest.
 func (c *Client) CompareTypeVersions(ctx context.Context, id string, from, to int) (*TypeComparison, error) {
-	q := url.Values{}
-	putNumber(q, "from", from)
-	putNumber(q, "to", to)
-	return get[TypeComparison](ctx, c, typePath(id)+"/compare", q)
+	return get[TypeComparison](ctx, c, at("/v1/event-types", id, "compare"), query("from", from, "to", to))
 }
-
-func typePath(id string) string { return "/v1/event-types/" + url.PathEscape(id) }

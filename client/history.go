@@ -4,37 +4,31 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Stats counts finished deliveries and attempts in a period.
-type Stats = wire.Stats
-
-// Bucket is a part of that time. Parts in which nothing happened are left out.
-type Bucket = wire.Bucket
-
-// Totals counts deliveries when they end and attempts when they are recorded.
-type Totals = wire.Totals
-
-// Group has the figures of an event type, an endpoint, a tenant, an hour or a day.
-type Group = wire.Group
-
-// Figures are the totals of a group and what follows from them.
-type Figures = wire.Figures
-
-// AttemptCount is a number of deliveries that needed the same number of attempts.
-type AttemptCount = wire.AttemptCount
-
-// Reason counts attempts of a class or finished deliveries with a reason code.
-type Reason = wire.Reason
-
-// Latency are percentiles; nil when no attempt got an answer.
-type Latency = wire.Latency
+// The objects of statistics.
+type (
+	Stats = wire.Stats // counts finished deliveries and attempts in a period
+	// Bucket is a part of that time. Parts in which nothing happened are left out.
+	Bucket = wire.Bucket
+	Totals = wire.Totals // counts deliveries when they end and attempts when they are recorded
+	// Group has the figures of an event type, an endpoint, a tenant, an hour or a day.
+	Group        = wire.Group
+	Figures      = wire.Figures      // the totals of a group and what follows from them
+	AttemptCount = wire.AttemptCount // a number of deliveries that needed the same number of attempts
+	// Reason counts attempts of a class or finished deliveries with a reason code.
+	Reason  = wire.Reason
+	Latency = wire.Latency // percentiles; nil when no attempt got an answer
+	// Overview is whether anything is wrong, and whether it will get worse, in numbers.
+	Overview         = wire.Overview
+	OverviewEndpoint = wire.OverviewEndpoint // an endpoint that needs attention
+)
 
 // StatsFilter selects totals; the zero value is the last day, by the hour, of everything.
 type StatsFilter struct {
@@ -52,23 +46,15 @@ type StatsFilter struct {
 
 // Stats counts deliveries by outcome, purged ones included.
 func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
-	path, q := "/v1/stats", query("tenant", f.Tenant, "bucket", f.Bucket)
+	path, q := "/v1/stats", query("tenant", f.Tenant, "bucket", f.Bucket, "from", f.From, "to", f.To)
 	if f.By != "" {
-		q = query("tenant", f.Tenant, "bucket", f.Bucket, "by", f.By, "endpoint", f.Endpoint, "type", f.Type)
-		putNumber(q, "groups", f.Groups)
+		maps.Copy(q, query("by", f.By, "endpoint", f.Endpoint, "type", f.Type, "groups", f.Groups))
 	} else if f.Endpoint != "" {
-		path, q = endpointPath(f.Endpoint)+"/stats", query("bucket", f.Bucket)
+		path = at("/v1/endpoints", f.Endpoint, "stats")
+		q.Del("tenant")
 	}
-	putTime(q, "from", f.From)
-	putTime(q, "to", f.To)
 	return get[Stats](ctx, c, path, q)
 }
-
-// Overview is whether anything is wrong, and whether it will get worse, in numbers.
-type Overview = wire.Overview
-
-// OverviewEndpoint is an endpoint that needs attention.
-type OverviewEndpoint = wire.OverviewEndpoint
 
 // Overview counts endpoints by health, pending deliveries by state, dead letters and scheduled
 // attempts. An empty tenant means all that the key may see.
@@ -88,25 +74,20 @@ func (c *Client) Note(ctx context.Context, id, note string) (*Delivery, error) {
 	if note == "" {
 		changes["note"] = nil
 	}
-	return patch[Delivery](ctx, c, deliveryPath(id), nil, changes)
+	return patch[Delivery](ctx, c, at("/v1/deliveries", id), nil, changes)
 }
 
 // Discard puts a dead letter away. That it failed stays on record.
 func (c *Client) Discard(ctx context.Context, id, reason string) (*Delivery, error) {
-	return post[Delivery](ctx, c, deliveryPath(id)+"/discard", map[string]string{"reason": reason})
+	return post[Delivery](ctx, c, at("/v1/deliveries", id, "discard"), map[string]string{"reason": reason})
 }
 
 // everywhere is the filter as a query of a path that names no endpoint.
 func (f DeliveryFilter) everywhere(deadLetters bool) url.Values {
 	q := f.query()
-	if f.Endpoint != "" {
-		q.Set("endpoint", f.Endpoint)
-	}
+	maps.Copy(q, query("endpoint", f.Endpoint, "replayed", deadLetters && f.Replayed))
 	if deadLetters {
 		q.Del("status")
-		if f.Replayed {
-			q.Set("replayed", "true")
-		}
 	}
 	return q
 }
@@ -140,14 +121,7 @@ func (c *Client) export(ctx context.Context, path string, q url.Values, format s
 // hashes. With the number and the hash of the last line of an earlier export it writes the later
 // entries, and continues its chain; 0 and an empty hash: from the beginning.
 func (c *Client) ExportAudit(ctx context.Context, after int64, hash string, out io.Writer) error {
-	q := url.Values{}
-	if after != 0 {
-		q.Set("after", strconv.FormatInt(after, 10))
-	}
-	if hash != "" {
-		q.Set("prev", hash)
-	}
-	return c.download(ctx, "/v1/audit/export", q, out)
+	return c.download(ctx, "/v1/audit/export", query("after", after, "prev", hash), out)
 }
 
 // download writes an answer that may be long to out.

@@ -2,16 +2,17 @@ package client
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewKey is an API key to be created.
-type NewKey = wire.NewKey
-
-// Key is an API key. Secret is there only in the answer that creates it.
-type Key = wire.Key
+// The objects of keys.
+type (
+	NewKey = wire.NewKey // an API key to be created
+	// Key is an API key. Secret is there only in the answer that creates it.
+	Key       = wire.Key
+	MasterKey = wire.MasterKey // the result of a rotation of the master key
+)
 
 // CreateKey creates a key. Its answer is the only one that shows the secret.
 func (c *Client) CreateKey(ctx context.Context, k NewKey) (*Key, error) {
@@ -22,9 +23,6 @@ func (c *Client) CreateKey(ctx context.Context, k NewKey) (*Key, error) {
 func (c *Client) Keys(ctx context.Context, f ListFilter) (*Page[Key], error) {
 	return get[Page[Key]](ctx, c, "/v1/keys", f.query())
 }
-
-// MasterKey is the result of a rotation of the master key.
-type MasterKey = wire.MasterKey
 
 // RotateMasterKey wraps all data keys with the first master key of the server's --master-key.
 func (c *Client) RotateMasterKey(ctx context.Context) (*MasterKey, error) {
@@ -38,5 +36,5 @@ func (c *Client) WhoAmI(ctx context.Context) (*Key, error) {
 
 // DeleteKey revokes a key.
 func (c *Client) DeleteKey(ctx context.Context, id string) error {
-	return c.remove(ctx, "/v1/keys/"+url.PathEscape(id), nil)
+	return c.remove(ctx, at("/v1/keys", id), nil)
 }

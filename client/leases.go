@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -58,13 +56,10 @@ type Take struct {
 
 // Next leases messages. None is no error: there was nothing within the time.
 func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, error) {
-	q := query("max", strconv.Itoa(max(1, t.Max)), "consumer", t.Consumer)
-	if t.Wait > 0 {
-		q.Set("wait", t.Wait.Round(time.Millisecond).String())
-	}
+	q := query("max", max(1, t.Max), "consumer", t.Consumer, "wait", max(0, t.Wait.Round(time.Millisecond)))
 	var text json.RawMessage
 	var date, came time.Time
-	err := c.do(ctx, call{method: http.MethodGet, path: queuePath(queue) + "/next", query: q, out: &text, wait: t.Wait,
+	err := c.do(ctx, call{method: http.MethodGet, path: at("/v1/queues", queue, "next"), query: q, out: &text, wait: t.Wait,
 		head: func(h http.Header) { date, _ = http.ParseTime(h.Get("Date")); came = time.Now() }})
 	if err != nil || len(text) == 0 {
 		return nil, err
@@ -92,7 +87,7 @@ func left(until, date, now time.Time) time.Duration {
 
 // Peek returns the next messages of a queue without leasing them.
 func (c *Client) Peek(ctx context.Context, queue string, limit int) (*Page[Message], error) {
-	return get[Page[Message]](ctx, c, queuePath(queue)+"/peek", window(limit, ""))
+	return get[Page[Message]](ctx, c, at("/v1/queues", queue, "peek"), window(limit, ""))
 }
 
 // Ack says that a message is dealt with.
@@ -103,7 +98,7 @@ func (c *Client) Ack(ctx context.Context, lease string) error {
 // Nack returns a message to the queue: it comes again after the policy's backoff, or after delay
 // unless that is negative.
 func (c *Client) Nack(ctx context.Context, lease, reason string, delay time.Duration) error {
-	in := withReason(reason, map[string]string{})
+	in := given("reason", reason)
 	if delay >= 0 {
 		in["delay"] = delay.String()
 	}
@@ -115,7 +110,7 @@ const ByPolicy time.Duration = -1
 
 // Reject makes a message a dead letter at once: trying again would not help.
 func (c *Client) Reject(ctx context.Context, lease, reason string) error {
-	return c.settle(ctx, lease, "reject", withReason(reason, map[string]string{}))
+	return c.settle(ctx, lease, "reject", given("reason", reason))
 }
 
 // Extend makes a lease end by from now, and returns that time.
@@ -123,7 +118,7 @@ func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (ti
 	var answer struct {
 		Until time.Time `json:"lease_expires_at"`
 	}
-	err := c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, "extend"), out: &answer, idempotent: true,
+	err := c.do(ctx, call{method: http.MethodPost, path: at("/v1/leases", lease, "extend"), out: &answer, idempotent: true,
 		in: map[string]policy.Duration{"by": policy.Duration(by)}})
 	return answer.Until, err
 }
@@ -131,7 +126,5 @@ func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (ti
 // settle settles a message. It has no idempotency key: a lease can be used once, so a repetition
 // does no harm, and storing the answer would cost the server as much as settling.
 func (c *Client) settle(ctx context.Context, lease, verb string, in any) error {
-	return c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, verb), in: in, idempotent: true})
+	return c.do(ctx, call{method: http.MethodPost, path: at("/v1/leases", lease, verb), in: in, idempotent: true})
 }
-
-func leasePath(lease, verb string) string { return "/v1/leases/" + url.PathEscape(lease) + "/" + verb }

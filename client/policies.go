@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -20,7 +19,7 @@ func (c *Client) Policies(ctx context.Context, f ListFilter) (*Page[Policy], err
 
 // Policy returns a policy by its id.
 func (c *Client) Policy(ctx context.Context, id string) (*Policy, error) {
-	return get[Policy](ctx, c, policyPath(id), nil)
+	return get[Policy](ctx, c, at("/v1/policies", id), nil)
 }
 
 // CreatePolicy keeps a policy; the document needs a name.
@@ -30,12 +29,12 @@ func (c *Client) CreatePolicy(ctx context.Context, doc json.RawMessage) (*Policy
 
 // UpdatePolicy changes the fields given, by JSON merge patch.
 func (c *Client) UpdatePolicy(ctx context.Context, id string, changes json.RawMessage) (*Policy, error) {
-	return patch[Policy](ctx, c, policyPath(id), nil, changes)
+	return patch[Policy](ctx, c, at("/v1/policies", id), nil, changes)
 }
 
 // DeletePolicy deletes a policy that no endpoint uses.
 func (c *Client) DeletePolicy(ctx context.Context, id string) error {
-	return c.remove(ctx, policyPath(id), nil)
+	return c.remove(ctx, at("/v1/policies", id), nil)
 }
 
 // SimulatePolicy simulates a policy during an outage; question and answer are JSON as the API
@@ -45,5 +44,3 @@ func (c *Client) SimulatePolicy(ctx context.Context, question any) (json.RawMess
 	err := c.Do(ctx, http.MethodPost, "/v1/policies/simulate", nil, question, &out)
 	return out, err
 }
-
-func policyPath(id string) string { return "/v1/policies/" + url.PathEscape(id) }

@@ -19,18 +19,18 @@ type (
 
 // CreatePortalLink makes a link that opens the portal of a tenant once.
 func (c *Client) CreatePortalLink(ctx context.Context, tenant string, link NewPortalLink) (*PortalLink, error) {
-	return post[PortalLink](ctx, c, tenantPath(tenant)+"/portal-links", link)
+	return post[PortalLink](ctx, c, at("/v1/tenants", tenant, "portal-links"), link)
 }
 
 // RevokePortalLinks ends all portal links and sessions of a tenant.
 func (c *Client) RevokePortalLinks(ctx context.Context, tenant, reason string) error {
-	return c.remove(ctx, tenantPath(tenant)+"/portal-links", why(reason))
+	return c.remove(ctx, at("/v1/tenants", tenant, "portal-links"), why(reason))
 }
 
 // EndPortalSessions ends the links and sessions of one subject of a tenant, or, if the subject is
 // empty, one link and the session that it opened.
 func (c *Client) EndPortalSessions(ctx context.Context, tenant, subject, link, reason string) error {
-	return c.remove(ctx, tenantPath(tenant)+"/portal-links", query("reason", reason, "subject", subject, "link", link))
+	return c.remove(ctx, at("/v1/tenants", tenant, "portal-links"), query("reason", reason, "subject", subject, "link", link))
 }
 
 // EndSessions ends the sessions of a person who has signed in, as the audit names it.
@@ -55,11 +55,11 @@ func (c *Client) OpenPortal(ctx context.Context) (*PortalSession, error) {
 
 // Portal returns how the portal of a tenant looks.
 func (c *Client) Portal(ctx context.Context, tenant string) (*Portal, error) {
-	return get[Portal](ctx, c, tenantPath(tenant)+"/portal", nil)
+	return get[Portal](ctx, c, at("/v1/tenants", tenant, "portal"), nil)
 }
 
 // UpdatePortal changes how the portal of a tenant looks. Members of changes that are nil are set
 // back.
 func (c *Client) UpdatePortal(ctx context.Context, tenant string, changes map[string]any) (*Portal, error) {
-	return patch[Portal](ctx, c, tenantPath(tenant)+"/portal", nil, changes)
+	return patch[Portal](ctx, c, at("/v1/tenants", tenant, "portal"), nil, changes)
 }

@@ -3,29 +3,23 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// SLO is how a server keeps its promises.
-type SLO = wire.SLO
-
-// Promise is one of them.
-type Promise = wire.Promise
+// The objects of promises and incidents.
+type (
+	SLO     = wire.SLO     // how a server keeps its promises
+	Promise = wire.Promise // one of them
+	// Incident is an incident, or maintenance, that readers of the status page see.
+	Incident          = wire.Incident
+	NewIncident       = wire.NewIncident       // one to be published
+	NewIncidentUpdate = wire.NewIncidentUpdate // another message about one
+)
 
 // SLO reads how the server keeps its promises. It needs a key with the scope read that is bound to
 // no tenant.
 func (c *Client) SLO(ctx context.Context) (*SLO, error) { return get[SLO](ctx, c, "/v1/slo", nil) }
-
-// Incident is an incident, or maintenance, that readers of the status page see.
-type Incident = wire.Incident
-
-// NewIncident is one to be published.
-type NewIncident = wire.NewIncident
-
-// NewIncidentUpdate is another message about one.
-type NewIncidentUpdate = wire.NewIncidentUpdate
 
 // Incidents lists incidents and maintenance, the newest first. This method and those below need a
 // key that is bound to no tenant; those that change something need the scope admin.
@@ -35,7 +29,7 @@ func (c *Client) Incidents(ctx context.Context, limit int, cursor string) (*Page
 
 // Incident returns one incident.
 func (c *Client) Incident(ctx context.Context, id string) (*Incident, error) {
-	return get[Incident](ctx, c, incidentPath(id), nil)
+	return get[Incident](ctx, c, at("/v1/incidents", id), nil)
 }
 
 // OpenIncident publishes an incident, or planned maintenance, on the status page.
@@ -45,10 +39,8 @@ func (c *Client) OpenIncident(ctx context.Context, in NewIncident) (*Incident, e
 
 // UpdateIncident adds a message to an incident; the status resolved ends it.
 func (c *Client) UpdateIncident(ctx context.Context, id string, in NewIncidentUpdate) (*Incident, error) {
-	return post[Incident](ctx, c, incidentPath(id)+"/updates", in)
+	return post[Incident](ctx, c, at("/v1/incidents", id, "updates"), in)
 }
-
-func incidentPath(id string) string { return "/v1/incidents/" + url.PathEscape(id) }
 
 // StatusFile returns one of the files of the public status page: status, status.json, status.rss or
 // status.svg. It needs no key.

@@ -6,11 +6,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Meaning says what a word of a search stands for.
-type Meaning = wire.Meaning
-
-// Thing is a part of the configuration that has a name.
-type Thing = wire.Thing
+// The objects of searches.
+type (
+	Meaning = wire.Meaning // says what a word of a search stands for
+	Thing   = wire.Thing   // a part of the configuration that has a name
+)
 
 // Meant says what a word without a name stands for in a search such as DeliveryFilter.Filter.
 func (c *Client) Meant(ctx context.Context, word, tenant string) (*Meaning, error) {

@@ -20,8 +20,6 @@ func (c *Client) Tenants(ctx context.Context, f ListFilter) (*Page[Tenant], erro
 	return get[Page[Tenant]](ctx, c, "/v1/tenants", f.query())
 }
 
-func tenantPath(tenant string) string { return "/v1/tenants/" + url.PathEscape(tenant) }
-
 // TenantsCounted is Tenants with the numbers of each.
 func (c *Client) TenantsCounted(ctx context.Context, f ListFilter) (*Page[Tenant], error) {
 	q := f.query()
@@ -31,17 +29,17 @@ func (c *Client) TenantsCounted(ctx context.Context, f ListFilter) (*Page[Tenant
 
 // Tenant returns the operator's settings for a tenant, and its numbers.
 func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
-	return get[Tenant](ctx, c, tenantPath(tenant), url.Values{"numbers": {"true"}})
+	return get[Tenant](ctx, c, at("/v1/tenants", tenant), url.Values{"numbers": {"true"}})
 }
 
 // UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are
 // set back to the server's own settings.
 func (c *Client) UpdateTenant(ctx context.Context, tenant, reason string, changes map[string]any) (*Tenant, error) {
-	return patch[Tenant](ctx, c, tenantPath(tenant), why(reason), changes)
+	return patch[Tenant](ctx, c, at("/v1/tenants", tenant), why(reason), changes)
 }
 
 // DeleteTenant begins to delete a tenant with all that it has. The job is durable when this
 // returns, and nothing is accepted for the tenant any more.
 func (c *Client) DeleteTenant(ctx context.Context, tenant, reason string) (*Erasure, error) {
-	return answered[Erasure](ctx, c, call{method: http.MethodDelete, path: tenantPath(tenant), query: why(reason)})
+	return answered[Erasure](ctx, c, call{method: http.MethodDelete, path: at("/v1/tenants", tenant), query: why(reason)})
 }

@@ -6,6 +6,14 @@ import (
 	"net/url"
 )
 
+// at is the path of an object of a list, or of a part of it. Ids and names are escaped.
+func at(list string, parts ...string) string {
+	for _, part := range parts {
+		list += "/" + url.PathEscape(part)
+	}
+	return list
+}
+
 // get, post and patch are the three shapes of a call that answers with an object.
 
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
