@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func (s *session) alertsCommand() *cobra.Command {
 			(*client.Client).AcknowledgeAlert, false},
 	})...)
 	return group("alerts", "Show and acknowledge alerts, and change the rules by which they fire",
-		append(all, alertsRules(s), alertsSet(s), alertsBacktest(s))...)
+		append(all, alertsRules.command(s), alertsSet(s), alertsBacktest.command(s))...)
 }
 
 func alertView(r reader, a *client.Alert) cli.View {
@@ -45,9 +46,8 @@ func alertView(r reader, a *client.Alert) cli.View {
 	}
 	return object(a.ID, a.JSON(), [][]string{
 		{"alert", a.ID}, {"rule", a.Rule}, {"state", a.State}, {"severity", a.Severity}, {"tenant", a.Tenant},
-		{"subject", strings.TrimSpace(a.Subject.Kind + " " + a.Subject.ID)}, {"title", a.Title}, {"text", a.Text}, {"since",
-			r.Time(&a.Since)},
-		{"acknowledged", r.Time(a.AcknowledgedAt)}, {"by", a.AcknowledgedBy}, {"resolved", r.Time(a.ResolvedAt)},
+		{"subject", strings.TrimSpace(a.Subject.Kind + " " + a.Subject.ID)}, {"title", a.Title}, {"text", a.Text},
+		{"since", r.Time(&a.Since)}, {"acknowledged", r.Time(a.AcknowledgedAt)}, {"by", a.AcknowledgedBy}, {"resolved", r.Time(a.ResolvedAt)},
 		{"messages", strings.Join(messages, "; ")},
 	})
 }
@@ -76,30 +76,17 @@ func ruleView(_ reader, rule *client.AlertRule) cli.View {
 		{"threshold", threshold(rule)}, {"changed", strings.Join(rule.Changed, ", ")}, {"measures", rule.About}})
 }
 
-func ofTenant(c *cobra.Command, tenant *string) {
-	c.Flags().StringVar(tenant, "tenant", "",
-		"rules of this tenant; without it those of the operator, for keys that are bound to no tenant")
-}
-
-func alertsRules(s *session) *cobra.Command {
-	var tenant string
-	c := &cobra.Command{
-		Use: "rules", Short: "List the rules by which alerts fire", Args: takes(cobra.NoArgs),
-		Example: "grapnel alerts rules --tenant acme",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			return viewOf(r, paged(ruleHead, ruleRow))(r.AlertRules(ctx, tenant))
-		}),
-	}
-	ofTenant(c, &tenant)
-	return c
+var alertsRules = call[client.Page[client.AlertRule]]{
+	use: "rules", short: "List the rules by which alerts fire", example: "grapnel alerts rules --tenant acme",
+	path: "/v1/alert-rules", asks: cli.RuleOfTenant, view: paged(ruleHead, ruleRow),
 }
 
 func alertsSet(s *session) *cobra.Command {
-	var tenant, severity string
 	var limit float64
+	var severity string
 	var on, off, reset bool
 	c := &cobra.Command{
-		Use: "set RULE", Short: "Change a rule: on, off, its threshold or its severity", Args: takes(cobra.ExactArgs(1)),
+		Use: "set RULE", Short: "Change a rule: on, off, its threshold or its severity",
 		Long: "Change a rule for one tenant. Without --tenant a key that is bound to no tenant changes it for the operator's alerts and for " +
 			"every tenant that has not changed the same field.",
 		Example: "grapnel alerts set dead_letters --threshold 8 --tenant acme\ngrapnel alerts set disk_full --severity warning\ngrapnel alerts set backlog_age --off",
@@ -121,10 +108,10 @@ func alertsSet(s *session) *cobra.Command {
 		if len(changes) == 0 {
 			return cli.View{}, cli.Usagef("nothing to change: give a flag that says what")
 		}
-		return viewOf(r, ruleView)(r.UpdateAlertRule(ctx, tenant, args[0], changes))
+		return viewOf(r, ruleView)(r.UpdateAlertRule(ctx, c.Flag("tenant").Value.String(), args[0], changes))
 	})
-	ofTenant(c, &tenant)
 	f := c.Flags()
+	cli.Bind(f, "set", cli.RuleOfTenant)
 	f.Float64Var(&limit, "threshold", 0, "value at which it fires, in the rule's unit")
 	f.StringVar(&severity, "severity", "", "page, warning or info")
 	f.BoolVar(&on, "on", false, "switch it on")
@@ -135,29 +122,17 @@ func alertsSet(s *session) *cobra.Command {
 	return c
 }
 
-func alertsBacktest(s *session) *cobra.Command {
-	var tenant string
-	var b client.NewBacktest
-	c := &cobra.Command{
-		Use: "backtest RULE", Short: "Say how often a rule would have fired", Args: takes(cobra.ExactArgs(1)),
-		Long: "Say how often a rule would have fired, from the stored totals by the hour and the audit. For rules whose facts have no " +
-			"history it says so.",
-		Example: "grapnel alerts backtest dead_letters --for 28d\ngrapnel alerts backtest first_attempts --tenant acme --threshold 10",
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			is, err := r.BacktestAlertRule(ctx, tenant, args[0], b)
-			if err != nil {
-				return cli.View{}, err
-			}
-			var times []string
-			for i := range is.Times {
-				times = append(times, r.Time(&is.Times[i]))
-			}
-			return object(is.Rule, is.JSON(), [][]string{{"rule", is.Rule}, {"result", is.Sentence}, {"times", strings.Join(times,
-				", ")}}), nil
-		}),
-	}
-	ofTenant(c, &tenant)
-	c.Flags().StringVar(&b.For, "for", "28d", "how far to look back: 1h to 62d")
-	c.Flags().Float64Var(&b.Threshold, "threshold", 0, "instead of the threshold in force")
-	return c
+var alertsBacktest = call[client.Backtest]{
+	use: "backtest RULE", short: "Say how often a rule would have fired",
+	long: "Say how often a rule would have fired, from the stored totals by the hour and the audit. For rules whose facts have no " +
+		"history it says so.",
+	example: "grapnel alerts backtest dead_letters --for 28d\ngrapnel alerts backtest first_attempts --tenant acme --threshold 10",
+	method:  http.MethodPost, path: "/v1/alert-rules/*/backtest", asks: cli.RuleOfTenant, settings: cli.BacktestSettings,
+	view: func(r reader, is *client.Backtest) cli.View {
+		var times []string
+		for i := range is.Times {
+			times = append(times, r.Time(&is.Times[i]))
+		}
+		return object(is.Rule, is.JSON(), [][]string{{"rule", is.Rule}, {"result", is.Sentence}, {"times", strings.Join(times, ", ")}})
+	},
 }

@@ -26,11 +26,9 @@ var audit = resource[client.AuditEntry]{
 }
 
 func (s *session) auditCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "audit", Short: "List who did what to endpoints and deliveries, when and why, the newest first", Args: takes(cobra.NoArgs),
-		Example: "grapnel audit --endpoint ep_…\ngrapnel audit --delivery dlv_… -o json",
-	}
-	audit.list(s, c)
+	c := audit.command(s, verb{"list", "List who did what to endpoints and deliveries, when and why, the newest first",
+		"grapnel audit --endpoint ep_…\ngrapnel audit --delivery dlv_… -o json"})
+	c.Use = "audit"
 	c.AddCommand(s.auditExport(), s.auditVerify())
 	return c
 }
@@ -39,7 +37,7 @@ func (s *session) auditCommand() *cobra.Command {
 func (s *session) auditExport() *cobra.Command {
 	var file, afterFile string
 	c := &cobra.Command{
-		Use: "export", Short: "Export the audit as JSON Lines that are linked by hashes, the oldest first", Args: takes(cobra.NoArgs),
+		Use: "export", Short: "Export the audit as JSON Lines that are linked by hashes, the oldest first",
 		Long: "Export the audit of all tenants as JSON Lines, the oldest first. Each line has the hash of the line before and its own, so " +
 			"grapnel audit verify finds a change of the file. With --after-file the export continues the chain of an earlier one, which is " +
 			"verified first. The last line on stderr is the head of the chain: note it where the file is not, because a program that can write " +
@@ -84,7 +82,7 @@ func (s *session) auditExport() *cobra.Command {
 func (s *session) auditVerify() *cobra.Command {
 	var head, after string
 	c := &cobra.Command{
-		Use: "verify FILE|-…", Short: "Verify the hashes of an exported audit", Args: takes(cobra.MinimumNArgs(1)),
+		Use: "verify FILE|-…", Short: "Verify the hashes of an exported audit",
 		Long: "Verify that the lines of exports are those that were written: none changed, missing, added or moved. Several files are one " +
 			"chain, in their order. Whether lines are missing at the end, or all hashes were computed again, shows only with --head, the head " +
 			"that was noted when the last file was exported. Exits with 8 and names the lines if something is wrong.",

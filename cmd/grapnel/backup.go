@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -24,8 +25,8 @@ func (s *session) backupCommand() *cobra.Command {
 			"file goes to standard output, once it is complete. A copy that another tool made of the database alone lacks the " +
 			"journal and the file of data, and a server refuses it: give it to --store to make a usable one of what it has. " +
 			"The exit code of a copy that is not complete is 9.",
-		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
 		Args:    takes(cobra.NoArgs),
+		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
 	}
 	f.offline(c, "store")
 	c.Flags().StringVar(&to, "to", "", "the new file; -: standard output")
@@ -47,10 +48,7 @@ func (s *session) backupCommand() *cobra.Command {
 			File     string `json:"file"`
 			Complete bool   `json:"complete"`
 		}{to, whole})
-		if err := p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}})); err != nil || whole {
-			return err
-		}
-		return cli.Partial("%s is not complete", to)
+		return cmp.Or(p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}})), cli.Partial("%s is not complete", to).If(!whole))
 	})
 	return needs(c, "to")
 }

@@ -36,7 +36,7 @@ func (s *session) verifyFlags(name string) (scheme.Settings, error) {
 	if _, known := scheme.Of(name); !known {
 		return scheme.Settings{}, noScheme(name)
 	}
-	doc, err := s.Fields(s.command.Flags(), verifySettings)
+	doc, err := s.Fields(s.command.Flags(), verifySettings, false)
 	if err != nil {
 		return scheme.Settings{}, err
 	}
@@ -61,9 +61,7 @@ func noScheme(name string) error {
 	for _, one := range scheme.All() {
 		all = append(all, one.Name)
 	}
-	f := cli.Usagef("%q is no scheme; the nearest is %s", name, cli.Nearest(name, all, 1)[0])
-	f.Next = "All: " + strings.Join(all, ", ")
-	return f
+	return cli.Usagef("%q is no scheme; the nearest is %s", name, cli.Nearest(name, all, 1)[0]).Advise("All: " + strings.Join(all, ", "))
 }
 
 // given is a request that the flags or a file give, and the time at which it is judged or signed.
@@ -123,9 +121,8 @@ func (g *given) request(s *session, files []string) (*scheme.Webhook, error) {
 			return nil, err
 		}
 		if r, err = byhand.Read(raw); err != nil {
-			f := cli.Usagef("%s is not an HTTP request: %v", strings.TrimPrefix(name, "@"), err)
-			f.Next = "A request is a line (POST /hooks HTTP/1.1), headers, an empty line and the body. For a body alone: --body @FILE"
-			return nil, f
+			return nil, cli.Usagef("%s is not an HTTP request: %v", strings.TrimPrefix(name, "@"), err).
+				Advise("A request is a line (POST /hooks HTTP/1.1), headers, an empty line and the body. For a body alone: --body @FILE")
 		}
 	}
 	if g.url != "" {

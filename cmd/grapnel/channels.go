@@ -45,7 +45,7 @@ func (s *session) channelsCommand() *cobra.Command {
 func channelsTest(s *session) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use: "test CHANNEL", Short: "Send a test alert to one channel, and show its answer", Args: takes(cobra.ExactArgs(1)),
+		Use: "test CHANNEL", Short: "Send a test alert to one channel, and show its answer",
 		Long: "Sends a test alert to one channel, waits for the service's answer and prints it. Exits 9 if it did not take the message.",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			d, err := r.TestChannel(ctx, args[0])
@@ -62,7 +62,7 @@ func channelsTest(s *session) *cobra.Command {
 // channelsServices needs no server.
 func channelsServices(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "services", Short: "List the services, and how their URLs are written", Args: takes(cobra.NoArgs),
+		Use: "services", Short: "List the services, and how their URLs are written",
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 			part := cli.Part{Head: []string{"SERVICE", "WHAT ARRIVES", "URL", "OR PASTE"}}
 			all := channels.Services()

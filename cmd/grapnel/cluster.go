@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,48 +12,36 @@ import (
 )
 
 func (s *session) clusterCommand() *cobra.Command {
-	return group("cluster", "Look at the nodes that share a database", clusterStatus(s), clusterSettings(s))
+	return group("cluster", "Look at the nodes that share a database", clusterStatus.command(s), clusterSettings.command(s))
 }
 
-func clusterSettings(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use: "settings", Short: "Show the settings that the server runs with", Args: takes(cobra.NoArgs),
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			found, err := r.Settings(ctx)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return list(found.JSON(), []string{"SETTING", "VALUE", "MEANING"}, found.Settings, func(one *client.Setting) []string {
-				return []string{one.Name, one.Value, one.Doc}
-			}), nil
-		}),
-	}
+var clusterSettings = call[client.Settings]{
+	use: "settings", short: "Show the settings that the server runs with", path: "/v1/settings",
+	view: func(_ reader, found *client.Settings) cli.View {
+		return list(found.JSON(), []string{"SETTING", "VALUE", "MEANING"}, found.Settings, func(one *client.Setting) []string {
+			return []string{one.Name, one.Value, one.Doc}
+		})
+	},
 }
 
-func clusterStatus(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show nodes and how many shards each owns", Args: takes(cobra.NoArgs),
-		Long: "Show the nodes that share a PostgreSQL database, and how many shards of the endpoints each owns. LAGGING " +
-			"counts shards that the node should have renewed already; SETTLED counts those that it will own once no shard " +
-			"changes hands any more. Nothing is attempted for the endpoints of a shard without an owner.",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			c, err := r.Cluster(ctx)
-			if err != nil {
-				return cli.View{}, err
+var clusterStatus = call[client.Cluster]{
+	use: "status", short: "Show nodes and how many shards each owns", path: "/v1/cluster",
+	long: "Show the nodes that share a PostgreSQL database, and how many shards of the endpoints each owns. LAGGING " +
+		"counts shards that the node should have renewed already; SETTLED counts those that it will own once no shard " +
+		"changes hands any more. Nothing is attempted for the endpoints of a shard without an owner.",
+	view: func(_ reader, c *client.Cluster) cli.View {
+		head := []string{"NODE", "ADDRESS", "STATE", "SEEN", "SHARDS", "SETTLED", "LAGGING"}
+		v := list(c.JSON(), head, c.Nodes, func(m *client.Member) []string {
+			seen := time.Duration(m.Seen * float64(time.Second)).Round(100 * time.Millisecond).String()
+			row := []string{m.ID, m.Address, m.State, seen, strconv.Itoa(m.Shards), strconv.Itoa(m.Intended), strconv.Itoa(m.Lagging)}
+			if !c.Shared {
+				row = append(row[:3], "", "all", "all", "")
 			}
-			head := []string{"NODE", "ADDRESS", "STATE", "SEEN", "SHARDS", "SETTLED", "LAGGING"}
-			v := list(c.JSON(), head, c.Nodes, func(m *client.Member) []string {
-				seen := time.Duration(m.Seen * float64(time.Second)).Round(100 * time.Millisecond).String()
-				row := []string{m.ID, m.Address, m.State, seen, strconv.Itoa(m.Shards), strconv.Itoa(m.Intended), strconv.Itoa(m.Lagging)}
-				if !c.Shared {
-					row = append(row[:3], "", "all", "all", "")
-				}
-				return row
-			})
-			v.Parts[0].Title = clusterTitle(c)
-			return v, nil
-		}),
-	}
+			return row
+		})
+		v.Parts[0].Title = clusterTitle(c)
+		return v
+	},
 }
 
 // clusterTitle is the state of the cluster in a sentence.

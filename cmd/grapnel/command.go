@@ -34,7 +34,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 // paging adds the flags that every list has.
 func paging(cmd *cobra.Command, limit *int, cursor *string) *cobra.Command {
-	cmd.Args = takes(cobra.NoArgs)
 	cmd.Flags().IntVar(limit, "limit", 50, "at most this many, up to 500")
 	cmd.Flags().StringVar(cursor, "cursor", "", "continue after the page that printed this cursor")
 	cmd.Flags().Bool("all", false, "all pages; at most --limit rows, or 10000 if that is not given")
@@ -66,15 +65,41 @@ func reasoned(c *cobra.Command, reason *string) {
 }
 
 // confirmed adds the flag that answers before it is asked.
-func confirmed(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "yes", false, "do not ask")
+func (s *session) confirmed(c *cobra.Command) {
+	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask")
 }
 
 // misused is a usage error that leads to the command's help.
 func misused(cmd *cobra.Command, format string, args ...any) error {
-	f := cli.Usagef(format, args...)
-	f.Next = "See: " + cmd.CommandPath() + " --help"
-	return f
+	return cli.Usagef(format, args...).Advise("See: " + cmd.CommandPath() + " --help")
+}
+
+// argumentWords are the words of a usage that stand for arguments, such as "[ENDPOINT…]".
+func argumentWords(use string) []string {
+	return slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool { return strings.Contains(word, "--") })
+}
+
+// asUsed checks that there are as many arguments as the usage has.
+func asUsed(cmd *cobra.Command, args []string) error {
+	words := argumentWords(cmd.Use)
+	least, endless := 0, false
+	for _, word := range words {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		endless = endless || strings.Contains(word, "…")
+	}
+	switch {
+	case len(words) == 0:
+		return cobra.NoArgs(cmd, args)
+	case endless:
+		return cobra.MinimumNArgs(least)(cmd, args)
+	case least == 0:
+		return cobra.MaximumNArgs(len(words))(cmd, args)
+	case least == len(words):
+		return cobra.ExactArgs(least)(cmd, args)
+	}
+	return cobra.RangeArgs(least, len(words))(cmd, args)
 }
 
 // takes turns cobra's complaint about the number of arguments into a usage error. It refuses an
@@ -83,16 +108,14 @@ func misused(cmd *cobra.Command, format string, args ...any) error {
 func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		for i, names := 0, strings.Fields(cmd.Use)[1:]; err == nil && i < len(args); i++ {
-			name := strings.Trim(names[min(i, len(names)-1)], "[…]")
-			if name != "TEXT" && strings.TrimSpace(args[i]) == "" {
-				err = errors.New(name + " must not be empty")
+		for i, words := 0, argumentWords(cmd.Use); err == nil && i < len(args) && len(words) > 0; i++ {
+			word := strings.Trim(words[min(i, len(words)-1)], "[…]")
+			if word != "TEXT" && strings.TrimSpace(args[i]) == "" {
+				err = errors.New(word + " must not be empty")
 			}
 		}
 		if err != nil {
-			f := cli.Usagef("%s: %v", cmd.CommandPath(), err)
-			f.Next = "Usage: " + cmd.UseLine()
-			return f
+			return cli.Usagef("%s: %v", cmd.CommandPath(), err).Advise("Usage: " + cmd.UseLine())
 		}
 		return nil
 	}

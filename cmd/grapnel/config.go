@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +21,7 @@ func configShow(s *session) *cobra.Command {
 	var f serveFlags
 	var origin bool
 	c := &cobra.Command{
-		Use: "show [--origin]", Aliases: []string{"get"}, Args: takes(cobra.NoArgs),
+		Use: "show [--origin]", Aliases: []string{"get"},
 		Short: "Show the settings that commands, and grapnel serve, have here",
 		Long: "Show the server and key of commands here, with their origin, and the settings that grapnel serve would have: it reads the same flags, GRAPNEL_* variables and config file, " +
 			"and asks no server. Secrets are hidden. RELOAD says which settings a running server takes over at SIGHUP.",
@@ -60,7 +60,7 @@ func configShow(s *session) *cobra.Command {
 
 func configValidate(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE", Short: "Name every fault of a config file", Args: takes(cobra.ExactArgs(1)),
+		Use: "validate FILE", Short: "Name every fault of a config file",
 		Long: "Name every fault of a config file, with its line, and GRAPNEL_* variables that no command reads. " +
 			"Exits with 8 when it finds some.",
 		Example: "grapnel config validate /etc/grapnel.yaml",
@@ -71,19 +71,12 @@ func configValidate(s *session) *cobra.Command {
 			}{faults})
 			head := []string{"LINE", "SETTING", "FAULT"}
 			view := list(doc, head, faults, func(w *cli.Wrong) []string {
-				line := ""
-				if w.Line > 0 {
-					line = strconv.Itoa(w.Line)
-				}
-				return []string{line, w.Setting, w.Detail}
+				return []string{positive(w.Line), w.Setting, w.Detail}
 			})
 			if len(faults) == 0 {
 				view.Parts = []cli.Part{{Text: args[0] + ": no faults"}}
 			}
-			if err := p.Print(view); err != nil || len(faults) == 0 {
-				return err
-			}
-			return cli.Findings("%s found", say.Many(len(faults), "fault", "faults"))
+			return cmp.Or(p.Print(view), cli.Findings("%s found", say.Many(len(faults), "fault", "faults")).If(len(faults) > 0))
 		}),
 	}
 }

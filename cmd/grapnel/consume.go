@@ -38,7 +38,6 @@ func queuesConsume(s *session) *cobra.Command {
 			"with 0. A second signal ends it at once.",
 		Example: "grapnel queues consume orders -- ./handle.sh\n" +
 			"grapnel queues consume mails --concurrency 8 --reject-on 65,66 -- python3 send.py",
-		Args: takes(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := exec.LookPath(args[1])
 			if err != nil {

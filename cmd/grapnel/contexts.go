@@ -49,7 +49,7 @@ func noContext(name string, all *cli.Contexts) error {
 func (s *session) loginCommand() *cobra.Command {
 	var name string
 	c := &cobra.Command{
-		Use: "login", Short: "Keep a server and an API key, for the commands that follow", Args: takes(cobra.NoArgs),
+		Use: "login", Short: "Keep a server and an API key, for the commands that follow",
 		Long: "Keep a server and an API key as a context, in a file for you alone, and use them from now on. The key is asked for, or read " +
 			"from standard input, and tried. A flag or variable beats the context.",
 		Example: "grapnel login --server https://grapnel.example.com --name prod\ngrapnel login --server http://127.0.0.1:8420 < key.txt",
@@ -100,7 +100,7 @@ type shownContext struct {
 
 func (s *session) contextCommand() *cobra.Command {
 	changing := func(use, short string, change func(all *cli.Contexts, name string)) *cobra.Command {
-		return &cobra.Command{Use: use + " CONTEXT", Short: short, Args: takes(cobra.ExactArgs(1)), Example: "grapnel context " + use + " prod",
+		return &cobra.Command{Use: use + " CONTEXT", Short: short, Example: "grapnel context " + use + " prod",
 			RunE: func(_ *cobra.Command, args []string) error {
 				all, err := s.Contexts()
 				if err != nil {
@@ -115,7 +115,7 @@ func (s *session) contextCommand() *cobra.Command {
 	}
 	return group("context", "Choose among the servers that login has kept",
 		&cobra.Command{
-			Use: "list", Short: "List contexts; the current one is used by commands", Args: takes(cobra.NoArgs),
+			Use: "list", Short: "List contexts; the current one is used by commands",
 			RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 				all, err := s.Contexts()
 				if err != nil {

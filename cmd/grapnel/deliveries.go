@@ -45,7 +45,7 @@ func (s *session) deliveriesCommand() *cobra.Command {
 // retryFound lets retry take the pending deliveries that a search finds, in the place of ids.
 func retryFound(s *session, c *cobra.Command) {
 	var filter string
-	c.Use, c.Args, c.PreRunE = "retry [DELIVERY_ID…]", takes(cobra.ArbitraryArgs), narrows("filter")
+	c.Use, c.PreRunE = "retry [DELIVERY_ID…]", narrows("filter")
 	c.Flags().StringVar(&filter, "filter", "", "in the place of ids: all pending deliveries that this search finds, as 'status:held endpoint:acme'")
 	each, all := c.RunE, s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 		sum, which := client.RetriedFound{}, client.DeliveryFilter{Filter: filter, Limit: 500}
@@ -81,12 +81,8 @@ func retryFound(s *session, c *cobra.Command) {
 func deliveriesGet(s *session) *cobra.Command {
 	var body bool
 	var attempt int
-	c := &cobra.Command{
-		Use: "get", Short: "Show a delivery, its attempts and its next ones",
-		Example: "grapnel deliveries get dlv_…\n" +
-			"grapnel deliveries get dlv_… --body --attempt 2 > body.json",
-	}
-	deliveries.get(s, c)
+	c := deliveries.command(s, verb{"get", "Show a delivery, its attempts and its next ones",
+		"grapnel deliveries get dlv_…\ngrapnel deliveries get dlv_… --body --attempt 2 > body.json"})
 	show, whole := c.RunE, s.withReader(func(ctx context.Context, r reader, args []string) error {
 		n, err := attemptOrLast(ctx, r, args[0], attempt)
 		if err != nil {
@@ -140,7 +136,6 @@ func deliveriesVerify(s *session) *cobra.Command {
 	var attempt int
 	c := &cobra.Command{
 		Use: "verify DELIVERY_ID", Short: "Compute an attempt's signature again, and say which secret makes it",
-		Args: takes(cobra.ExactArgs(1)),
 		Long: "Compute an attempt's signature again, and say which secret makes it. If the receiver refuses a request that is right here, " +
 			"grapnel verify says what changed on the way.",
 		Example: "grapnel deliveries verify dlv_… --attempt 2",
@@ -197,8 +192,7 @@ var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TR
 
 func deliveryRow(r reader, d *client.Delivery) []string {
 	return []string{d.ID, statusOf(d), d.Type, d.Key, named(d.EndpointName, d.EndpointID), strconv.Itoa(d.AttemptsMade),
-		lastOutcome(d), r.Time(d.NextAttemptAt),
-		r.Time(&d.CreatedAt)}
+		lastOutcome(d), r.Time(d.NextAttemptAt), r.Time(&d.CreatedAt)}
 }
 
 // statusOf is the status of a delivery, and whether it is of a test.

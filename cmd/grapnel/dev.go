@@ -26,7 +26,7 @@ func (s *session) devCommand() *cobra.Command {
 	var listen, data, level string
 	var fresh, story, verbose bool
 	c := &cobra.Command{
-		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs), Example: "grapnel dev\ngrapnel dev --fresh --verbose",
+		Use: "dev", Short: "Run a server with demo receivers, to try it", Example: "grapnel dev\ngrapnel dev --fresh --verbose",
 		Long: "Run a server on loopback with three demo receivers (healthy, flaky, and one with a bug), play a story of half a minute with " +
 			"them, and print commands to try. Enter does the next step. " +
 			"It has its own data; the settings of grapnel serve do not apply.",
@@ -129,7 +129,7 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 		s.EachLine(ctx, func(string) { key.press(ctx) })
 		if with.story {
 			told := s.story(receivers, c, key, srv.URL())
-			shown.begin(told, keyPath(srv))
+			shown.begun.Store(&begun{told, keyPath(srv)})
 			story.Go(func() { s.play(ctx, told) })
 		}
 		return nil
@@ -150,11 +150,11 @@ func (s *session) story(receivers *demo.Receivers, c *client.Client, key *enter,
 			s.Note("✓ %s: %s", step.Title, step.Detail)
 			s.Note("  The dashboard: %s", url)
 			if step.Name == "replay" {
-				key.asks(false)
+				key.asked.Store(false)
 			}
 			return
 		}
-		key.asks(true)
+		key.asked.Store(true)
 		s.Note("▸ %s: %s. Press Enter here, or run:", step.Title, step.Detail)
 		s.Note("    curl -X POST %s", receivers.FixURL())
 		s.Note("    %s dlq replay --endpoint %s --yes", s.Program, receivers.Endpoint(demo.Ledger))

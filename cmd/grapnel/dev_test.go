@@ -75,7 +75,7 @@ func TestEnterTakesTheNextStep(t *testing.T) {
 	}
 	var said strings.Builder
 	key := &enter{session: &session{World: &cli.World{Stderr: &said}}, receivers: receivers, client: c}
-	key.asks(true)
+	key.asked.Store(true)
 	key.press(t.Context())
 	key.press(t.Context())
 	if !receivers.Fixed() || len(f.seen) != 2 || !strings.HasSuffix(f.seen[0].Target, "/replay") || f.seen[1].Target != "/v1/events" ||

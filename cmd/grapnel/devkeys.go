@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/proof/demo"
@@ -16,29 +16,18 @@ type enter struct {
 	receivers *demo.Receivers
 	client    *client.Client
 
-	mu    sync.Mutex
-	asked bool
-}
-
-// asks says whether the story waits for the viewer.
-func (e *enter) asks(is bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.asked = is
+	asked atomic.Bool // the story waits for the viewer
 }
 
 func (e *enter) press(ctx context.Context) {
-	e.mu.Lock()
-	asked := e.asked
-	e.mu.Unlock()
-	if asked {
+	if e.asked.Load() {
 		e.receivers.Fix()
 		_, err := e.client.StartReplay(ctx, e.receivers.Endpoint(demo.Ledger), client.NewReplay{Reason: "the ledger is repaired"})
 		if err != nil {
 			e.session.Note("The replay was not started: %v", err)
 			return
 		}
-		e.asks(false)
+		e.asked.Store(false)
 		e.session.Note("The ledger is repaired, and its dead letters are replayed.")
 		return
 	}

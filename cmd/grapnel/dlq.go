@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -22,7 +23,7 @@ func (s *session) dlqCommand() *cobra.Command {
 		deadLetters.selected(s, false, "List dead letters, the newest first, and how long they are retained",
 			"grapnel dlq list --endpoint ep_… --reason-code exhausted\n"+
 				"grapnel dlq list --error-class status_4xx -o name | xargs grapnel dlq replay", (*client.Client).DeadLetters),
-		dlqReplay(s), dlqDiscard(s), dlqNote(s),
+		dlqReplay(s), dlqDiscard(s), dlqNote.command(s),
 		export(s, "dead letters", false, (*client.Client).ExportDeadLetters))...)
 }
 
@@ -33,21 +34,19 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 	if d.DaysLeft != nil {
 		left = strconv.Itoa(*d.DaysLeft)
 	}
-	return []string{d.ID, d.Type, d.Key, named(d.EndpointName, d.EndpointID), string(d.ReasonCode), strconv.Itoa(d.AttemptsMade),
-		lastOutcome(d),
-		r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
+	return []string{d.ID, d.Type, d.Key, named(d.EndpointName, d.EndpointID), string(d.ReasonCode),
+		strconv.Itoa(d.AttemptsMade), lastOutcome(d), r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
 }
 
 // dlqDiscard asks before it discards several.
 func dlqDiscard(s *session) *cobra.Command {
 	c := deadLetters.levers(s, []lever[client.Delivery]{{"discard", "Discard dead letters; that they failed stays on record",
 		"grapnel dlq discard dlv_… --reason 'their customer has left'", (*client.Client).Discard, true}})[0]
-	var yes bool
-	confirmed(c, &yes)
+	s.confirmed(c)
 	discard := c.RunE
 	c.RunE = func(cmd *cobra.Command, ids []string) error {
 		if len(ids) > 1 && cmd.Flags().Changed("reason") {
-			if err := s.Confirm(yes, "Discard %d dead letters?", len(ids)); err != nil {
+			if err := s.Confirm("Discard %d dead letters?", len(ids)); err != nil {
 				return err
 			}
 		}
@@ -56,14 +55,10 @@ func dlqDiscard(s *session) *cobra.Command {
 	return c
 }
 
-func dlqNote(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use: "note DELIVERY_ID TEXT", Short: "Put a note on a finished delivery; an empty one removes it", Args: takes(cobra.ExactArgs(2)),
-		Example: "grapnel dlq note dlv_… 'asked them on Monday'",
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			return viewOf(r, deliveryView)(r.Note(ctx, args[0], args[1]))
-		}),
-	}
+var dlqNote = call[client.Delivery]{
+	use: "note DELIVERY_ID TEXT", short: "Put a note on a finished delivery; an empty one removes it",
+	example: "grapnel dlq note dlv_… 'asked them on Monday'",
+	method:  http.MethodPatch, path: "/v1/deliveries/*", argument: "note", view: deliveryView,
 }
 
 // dlqReplay replays the given dead letters, or those of an endpoint that flags select.
@@ -72,7 +67,6 @@ func dlqReplay(s *session) *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use: "replay [DELIVERY_ID…]", Short: "Redeliver dead letters as replays: the given ones, or those of an endpoint",
-		Args:    takes(cobra.ArbitraryArgs),
 		Example: "grapnel dlq replay dlv_… dlv_…\ngrapnel dlq replay --endpoint ep_… --type 'invoice.*' --rate 20 --canary --watch",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			switch {
@@ -94,7 +88,7 @@ func dlqReplay(s *session) *cobra.Command {
 			return replayAll(cmd.Context(), r, orders, &start)
 		},
 	}
-	start.flags(c)
+	start.flags(s, c)
 	c.Flags().StringVar(&endpoint, "endpoint", "", "all dead letters of this endpoint, or those that other flags select")
 	return c
 }

@@ -27,7 +27,7 @@ func (s *session) doctorCommand() *cobra.Command {
 	var urls []string
 	var b doctor.Bounds
 	c := &cobra.Command{
-		Use: "doctor", Short: "Find faults of an installation, and say what to do", Args: takes(cobra.NoArgs),
+		Use: "doctor", Short: "Find faults of an installation, and say what to do",
 		Long: "Look at settings, files, disk, clock, network, certificates, keys and the database of a server with the settings that " +
 			"grapnel serve would have here, and say of each fault why it matters and what to do. A server may run; " +
 			"without one, endpoints and keys are not looked at. It changes nothing. Run it as the user of the server. " +
@@ -53,10 +53,8 @@ func (s *session) doctorCommand() *cobra.Command {
 			return err
 		}
 		r := doctor.Examine(ctx, subject)
-		if err := p.Print(doctorView(&r)); err != nil || len(r.Findings) == 0 {
-			return err
-		}
-		return cli.Findings("%s", say.Many(len(r.Findings), "finding", "findings"))
+		found := say.Many(len(r.Findings), "finding", "findings")
+		return cmp.Or(p.Print(doctorView(&r)), cli.Findings("%s", found).If(len(r.Findings) > 0))
 	})
 	return c
 }

@@ -61,7 +61,7 @@ func (s *session) endpointsCommand() *cobra.Command {
 func endpointsRetry(s *session) *cobra.Command {
 	var which client.NewRetry
 	c := &cobra.Command{
-		Use: "retry ENDPOINT", Short: "Retry all that waits for an endpoint, now", Args: takes(cobra.ExactArgs(1)),
+		Use: "retry ENDPOINT", Short: "Retry all that waits for an endpoint, now",
 		Long: "Retry the deliveries that wait for a later attempt, now: the first of each key, and those without a key. Deliveries held " +
 			"behind them follow in order. Limits hold, and while the circuit is open one delivery probes.",
 		Example: "grapnel endpoints retry ep_… --reason 'they fixed it'\ngrapnel endpoints retry ep_… --status-code 422",
@@ -97,7 +97,7 @@ func endpointsRotate(s *session) *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
 		Use: "rotate-secret ENDPOINT", Short: "Replace an endpoint's secret and show the new one, this once",
-		Args: takes(cobra.ExactArgs(1)), Example: "grapnel endpoints rotate-secret Warehouse --overlap 48h",
+		Example: "grapnel endpoints rotate-secret Warehouse --overlap 48h",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			e, err := r.RotateSecret(ctx, args[0], cmp.Or(overlap, -1)) // 0 would be the server's default
 			if err != nil {
@@ -115,7 +115,7 @@ func endpointsTest(s *session) *cobra.Command {
 	var eventType, data string
 	var wait, delay time.Duration
 	c := &cobra.Command{
-		Use: "test ENDPOINT", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
+		Use: "test ENDPOINT", Short: "Send an event to one endpoint alone, and show its answer",
 		Long: "Sends an event to one endpoint alone, waits for its answer and prints it. A test is attempted once and counts nowhere.\n" +
 			"Exits 9 if the receiver did not take it.",
 		Example: "grapnel endpoints test ep_… --type invoice.paid -d '{\"total\":1}'",

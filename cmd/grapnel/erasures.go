@@ -1,8 +1,8 @@
 package main
 
 import (
-	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -39,34 +39,17 @@ func erasureView(r reader, e *client.Erasure) cli.View {
 }
 
 func (s *session) erasuresCommand() *cobra.Command {
-	return group("erasures", "Erase the content of events", append([]*cobra.Command{erasuresCreate(s)}, erasures.commands(s)...)...)
+	return group("erasures", "Erase the content of events", append([]*cobra.Command{erasuresCreate.command(s)}, erasures.commands(s)...)...)
 }
 
-func erasuresCreate(s *session) *cobra.Command {
-	var e client.NewErasure
-	var yes bool
-	c := &cobra.Command{
-		Use: "create", Short: "Erase the content of events; ids, outcomes and counts stay", Args: takes(cobra.NoArgs),
-		Long: "Begin to erase the data, metadata, ordering keys and captured requests and answers of a tenant's events. Pending deliveries of " +
-			"them end. It cannot be undone. The job goes on by itself; show it with grapnel erasures get.",
-		Example: "grapnel erasures create --tenant acme --event-key customer-42 --reason 'ticket 1107' --yes",
-	}
-	f := c.Flags()
-	f.StringVar(&e.Tenant, "tenant", "", "whose events")
-	f.StringVar(&e.Key, "event-key", "", "events with this ordering key")
-	f.StringToStringVar(&e.Metadata, "metadata", nil, "events with all of these members in their metadata: name=value")
-	f.StringVar(&e.Filter, "filter", "", "events that this CEL expression is true for, as in endpoints")
-	cli.Sets(f, "event-key", "key")
-	reasoned(c, &e.Reason)
-	confirmed(c, &yes)
-	create := s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-		return viewOf(r, erasureView)(r.CreateErasure(ctx, e))
-	})
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := s.Confirm(yes, "Erase events of tenant %s?", e.Tenant); err != nil {
-			return err
-		}
-		return create(cmd, args)
-	}
-	return needs(c, "tenant", "reason", "event-key|metadata|filter")
+var erasuresCreate = call[client.Erasure]{
+	use: "create", short: "Erase the content of events; ids, outcomes and counts stay",
+	long: "Begin to erase the data, metadata, ordering keys and captured requests and answers of a tenant's events. Pending deliveries of " +
+		"them end. It cannot be undone. The job goes on by itself; show it with grapnel erasures get.",
+	example: "grapnel erasures create --tenant acme --event-key customer-42 --reason 'ticket 1107' --yes",
+	method:  http.MethodPost, path: erasures.path, settings: cli.ErasureSettings, view: erasureView,
+	needed: []string{"tenant", "reason", "event-key|metadata|filter"},
+	question: func(c *cobra.Command, _ []string) string {
+		return "Erase events of tenant " + c.Flag("tenant").Value.String() + "?"
+	},
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -50,9 +49,8 @@ func (s *session) eventsCommand() *cobra.Command {
 // eventsResend delivers an event again to the endpoints that it went to.
 func eventsResend(s *session) *cobra.Command {
 	var endpoint, tenant, reason string
-	var yes bool
 	c := &cobra.Command{
-		Use: "resend EVENT_ID", Short: "Deliver an event again, to all endpoints that it went to or to one", Args: takes(cobra.ExactArgs(1)),
+		Use: "resend EVENT_ID", Short: "Deliver an event again, to all endpoints that it went to or to one",
 		Long: "Deliver an event again: a finished delivery gets a new one with the same event id and bytes, a pending one is attempted now. " +
 			"Of several deliveries to an endpoint it is the newest.",
 		Example: "grapnel events resend evt_…\ngrapnel events resend evt_… --endpoint Warehouse --reason 'they lost it'",
@@ -74,22 +72,19 @@ func eventsResend(s *session) *cobra.Command {
 					Next: "Who would get it: grapnel send " + e.Type + " --dry-run"}
 			}
 			if len(ids) > 1 {
-				if err := s.Confirm(yes, "Deliver %s again to %d endpoints?", args[0], len(ids)); err != nil {
+				if err := s.Confirm("Deliver %s again to %d endpoints?", args[0], len(ids)); err != nil {
 					return err
 				}
 			}
-			return s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-				d, err := r.Retry(ctx, id, reason)
-				if err != nil {
-					return nil, nil, err
-				}
-				return d.JSON(), deliveryRow(r, d), nil
-			})(s.command, ids)
+			again := func(ctx context.Context, r reader, id string) (*client.Delivery, error) {
+				return r.Retry(ctx, id, reason)
+			}
+			return deliveries.each(s, again)(s.command, ids)
 		}),
 	}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "only to this endpoint")
 	c.Flags().StringVar(&tenant, "tenant", "", "tenant that owns the event, if several have one with this id")
 	reasoned(c, &reason)
-	confirmed(c, &yes)
+	s.confirmed(c)
 	return c
 }

@@ -21,7 +21,7 @@ func export(s *session, what string, anyStatus bool,
 	var which cli.Selection
 	var format, file string
 	c := &cobra.Command{
-		Use: "export", Short: "Export " + what + " as JSON Lines or CSV, the newest first", Args: takes(cobra.NoArgs),
+		Use: "export", Short: "Export " + what + " as JSON Lines or CSV, the newest first",
 		Example: map[bool]string{true: "grapnel deliveries export --since 24h --status failed --format csv --file failed.csv",
 			false: "grapnel dlq export --endpoint Warehouse --file dead.jsonl"}[anyStatus],
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -15,7 +15,7 @@ import (
 func (s *session) healthCommand() *cobra.Command {
 	var live bool
 	c := &cobra.Command{
-		Use: "health", Short: "Ask whether a server accepts events", Args: takes(cobra.NoArgs),
+		Use: "health", Short: "Ask whether a server accepts events",
 		Long: "Ask a server's /readyz once, for health checks of containers and for scripts: exit code 0 if it accepts events, 6 if " +
 			"it does not or cannot be reached. It needs no key. Without --server it asks the server of this machine, at the address " +
 			"in GRAPNEL_LISTEN if that is set.",

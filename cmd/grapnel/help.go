@@ -84,10 +84,14 @@ func (s *session) helpCommand() *cobra.Command {
 	}
 }
 
-// exemplify makes examples for the commands below one that have none, of their usage.
-func exemplify(c *cobra.Command) {
+// furnish has the commands below one check their arguments by their usage, and makes an example of
+// it for those that have none.
+func furnish(c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		exemplify(sub)
+		furnish(sub)
+	}
+	if c.Args == nil {
+		c.Args = takes(asUsed)
 	}
 	if c.HasSubCommands() || c.Example != "" {
 		return
@@ -127,7 +131,7 @@ func indented(text string) string {
 // man prints the manual page of all commands.
 func man(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "man", Short: "Print the manual page", Hidden: true, Args: takes(cobra.NoArgs),
+		Use: "man", Short: "Print the manual page", Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			page, err := mango.NewManPage(1, cmd.Root())
 			if err != nil {

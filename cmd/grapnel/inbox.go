@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
@@ -14,67 +13,23 @@ import (
 )
 
 var inbox = resource[client.Request]{
-	path: "/v1/inbox", id: "REQUEST_ID", asks: cli.OfTenant, view: inboxView,
-	verbs: []verb{{"get", "Show a request: how it arrived, its verification, and its dedupe key", ""}},
+	path: "/v1/inbox", id: "REQUEST_ID", filters: cli.InboxFilters, asks: cli.OfTenant, fills: mostPages,
+	head: []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"},
+	row:  inboxRow, view: inboxView,
+	verbs: []verb{
+		{"get", "Show a request: how it arrived, its verification, and its dedupe key", ""},
+		{"list", "List requests to sources, the newest first: accepted, unverified, conflict or refused",
+			"grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --since 6h"},
+	},
 }
 
-func (s *session) inboxCommand() *cobra.Command {
-	return group("inbox", "Look at requests to sources", append(inbox.commands(s), inboxList(s))...)
-}
-
-func inboxList(s *session) *cobra.Command {
-	var f client.InboxFilter
-	var from, to cli.Moment
-	c := paging(&cobra.Command{
-		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified, conflict or refused",
-		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --since 6h",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			f.From, f.To = from.Time, to.Time
-			p, err := fullInbox(ctx, r, f)
-			if err != nil {
-				return cli.View{}, err
-			}
-			v := paged(inboxHead, inboxRow)(r, p)
-			doc := map[string]any{"data": documents(v.Items), "next": nil}
-			if p.Next != "" {
-				doc["next"] = p.Next
-			}
-			v.JSON = cli.Encode(doc)
-			return v, nil
-		}),
-	}, &f.Limit, &f.Cursor)
-	fl := c.Flags()
-	fl.StringVar(&f.Source, "source", "", "only this source")
-	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	fl.StringVar((*string)(&f.Outcome), "outcome", "", "only this outcome; unverified: in quarantine, conflict: same id, other body, refused: of an outbox")
-	cli.Form(fl, "accepted|unverified|conflict|refused", "outcome")
-	fl.Var(from.Past(), "since", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
-	fl.Var(&to, "until", "only requests received before this time")
-	return c
-}
-
-// mostPages limits the requests that fill one page.
+// mostPages limits the requests that fill one page. Where most events were published, the server's
+// pages are short: it looks at a number of events and finds few requests among them.
 const mostPages = 25
 
-// fullInbox fills a page of the inbox. Where most events were published, the server's pages are
-// short: it looks at a number of events and finds few requests among them.
-func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Page[client.Request], error) {
-	all := &client.Page[client.Request]{}
-	want := f.Limit
-	for range mostPages {
-		p, err := r.Inbox(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		all.Data, all.Next = append(all.Data, p.Data...), p.Next
-		if f.Limit, f.Cursor = want-len(all.Data), p.Next; f.Limit <= 0 || f.Cursor == "" {
-			break
-		}
-	}
-	return all, nil
+func (s *session) inboxCommand() *cobra.Command {
+	return group("inbox", "Look at requests to sources", inbox.commands(s)...)
 }
-
-var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
 
 func inboxRow(r reader, q *client.Request) []string {
 	return []string{q.ID, string(q.Outcome), q.Type, q.Key, named(q.SourceName, q.SourceID), strconv.Itoa(q.Size),

@@ -12,7 +12,7 @@ import (
 // narrowed.
 func TestInboxListNamesAllOutcomes(t *testing.T) {
 	field, _ := reflect.TypeFor[wire.InboxRequest]().FieldByName("Outcome")
-	c := inboxList(&session{})
+	c := inbox.command(&session{}, inbox.verbs[1])
 	for outcome := range strings.SplitSeq(field.Tag.Get("enum"), ",") {
 		if !strings.Contains(c.Short, outcome) {
 			t.Errorf("%s is missing in %q", outcome, c.Short)

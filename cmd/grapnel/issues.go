@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,8 +40,7 @@ func (s *session) issuesCommand() *cobra.Command {
 
 func issueRow(r reader, i *client.Issue) []string {
 	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), named(i.EndpointName, i.EndpointID),
-		number(i.Failures), aboutMany(i, i.Deliveries),
-		r.Time(&i.Since), r.Time(&i.LastSeen), i.Owner}
+		number(i.Failures), aboutMany(i, i.Deliveries), r.Time(&i.Since), r.Time(&i.LastSeen), i.Owner}
 }
 
 // aboutMany marks an estimate.
@@ -56,9 +54,8 @@ func aboutMany(i *client.Issue, n int) string {
 func issueView(r reader, i *client.Issue) cli.View {
 	rows := [][]string{
 		{"issue", i.ID}, {"what", i.Sentence}, {"state", i.State}, {"muted until", r.Time(i.MutedUntil)}, {"owner", i.Owner}, {"note", i.Note},
-		{"endpoint", withName(i.EndpointName, i.EndpointID)}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status",
-			positive(i.StatusCode)},
-		{"answer", i.Answer},
+		{"endpoint", withName(i.EndpointName, i.EndpointID)}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)},
+		{"status", positive(i.StatusCode)}, {"answer", i.Answer},
 		{"failures", number(i.Failures)}, {"deliveries", aboutMany(i, i.Deliveries)}, {"keys", aboutMany(i, i.Keys)},
 		{"first", r.Time(&i.FirstSeen)}, {"last", r.Time(&i.LastSeen)}, {"regressions", positive(i.Regressions)},
 		{"resolved", r.Time(i.ResolvedAt)}, {"because", i.Resolution},
@@ -75,27 +72,17 @@ func issueView(r reader, i *client.Issue) cli.View {
 }
 
 func issuesMute(s *session) *cobra.Command {
-	var reason string
 	var span time.Duration
-	c := &cobra.Command{
-		Use: "mute ISSUE_ID…", Short: "Mute issues for a time; then they are open again", Args: takes(cobra.MinimumNArgs(1)),
-		Example: "grapnel issues mute iss_… --for 72h --reason 'their migration'",
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			if span <= 0 || span > 30*24*time.Hour {
-				return cli.Usagef("--for: must be longer than 0s and at most 720h")
-			}
+	c := issues.levers(s, []lever[client.Issue]{{"mute", "Mute issues for a time; then they are open again",
+		"grapnel issues mute iss_… --for 72h --reason 'their migration'",
+		func(c *client.Client, ctx context.Context, id, reason string) (*client.Issue, error) {
 			until := time.Now().Add(span)
-			return s.askEach(issues.head, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-				one, err := r.ChangeIssue(ctx, id, client.IssueChanges{State: "muted", MutedUntil: &until, Reason: reason})
-				if err != nil {
-					return nil, nil, err
-				}
-				return one.JSON(), issueRow(r, one), nil
-			})(cmd, ids)
-		},
-	}
+			return c.ChangeIssue(ctx, id, client.IssueChanges{State: "muted", MutedUntil: &until, Reason: reason})
+		}, false}})[0]
 	cli.DurationVar(c.Flags(), &span, "for", 24*time.Hour, "how long, at most 720h")
-	reasoned(c, &reason)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		return cli.Usagef("--for: must be longer than 0s and at most 720h").If(span <= 0 || span > 30*24*time.Hour)
+	}
 	return c
 }
 
@@ -103,7 +90,7 @@ func issuesMute(s *session) *cobra.Command {
 func issuesReplay(s *session) *cobra.Command {
 	var start starting
 	c := &cobra.Command{
-		Use: "replay ISSUE_ID", Short: "Redeliver the dead letters of an issue, after showing how many", Args: takes(cobra.ExactArgs(1)),
+		Use: "replay ISSUE_ID", Short: "Redeliver the dead letters of an issue, after showing how many",
 		Long: "Redeliver the dead letters of the issue's endpoint whose last attempt ended with the issue's error class and status code, of events " +
 			"since the issue's oldest delivery.",
 		Example: "grapnel issues replay iss_… --rate 20 --canary --watch",
@@ -118,9 +105,10 @@ func issuesReplay(s *session) *cobra.Command {
 			}
 			r.world.Note("%s of %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), args[0], plan.Keys, plan.LongestChain,
 				overtaken(plan)+leftOut(plan))
-			alone := plan.Total == 1 && !plan.Partial
-			if err := r.world.Confirm(start.yes || alone, "Replay %s?", deliveriesOf(plan.Total, plan.Partial)); err != nil {
-				return err
+			if plan.Total > 1 || plan.Partial {
+				if err := s.Confirm("Replay %s?", deliveriesOf(plan.Total, plan.Partial)); err != nil {
+					return err
+				}
 			}
 			one, err := r.ReplayIssue(ctx, args[0], ask)
 			if err != nil {
@@ -132,6 +120,6 @@ func issuesReplay(s *session) *cobra.Command {
 			return watch(ctx, r, []client.Replay{*one})
 		}),
 	}
-	start.pace(c)
+	start.pace(s, c)
 	return c
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,20 +37,16 @@ var keys = resource[client.Key]{
 }
 
 func (s *session) keysCommand() *cobra.Command {
-	return group("keys", "Create, change and delete API keys; rotate the master key", append(keys.commands(s), s.rotateMasterCommand())...)
+	return group("keys", "Create, change and delete API keys; rotate the master key", append(keys.commands(s), keysRotateMaster.command(s))...)
 }
 
-func (s *session) rotateMasterCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "rotate-master", Short: "Wrap the data keys with the first key of --master-key", Args: takes(cobra.NoArgs),
-		Long: "Wrap all data keys with the first master key of the server's --master-key. Put the new master key before the old one first. " +
-			"Deliveries go on meanwhile, and a rotation that was interrupted is repeated. Once it has succeeded the old key opens older " +
-			"backups only.",
-		Example: "grapnel keys rotate-master",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			return viewOf(r, masterKeyView)(r.RotateMasterKey(ctx))
-		}),
-	}
+var keysRotateMaster = call[client.MasterKey]{
+	use: "rotate-master", short: "Wrap the data keys with the first key of --master-key",
+	long: "Wrap all data keys with the first master key of the server's --master-key. Put the new master key before the old one first. " +
+		"Deliveries go on meanwhile, and a rotation that was interrupted is repeated. Once it has succeeded the old key opens older " +
+		"backups only.",
+	example: "grapnel keys rotate-master",
+	method:  http.MethodPost, path: "/v1/master-key/rotate", view: masterKeyView,
 }
 
 func masterKeyView(_ reader, k *client.MasterKey) cli.View {

@@ -15,7 +15,7 @@ import (
 func endpointsLanes(s *session) *cobra.Command {
 	var limit int
 	var cursor string
-	c := paging(&cobra.Command{
+	return paging(&cobra.Command{
 		Use: "lanes [ENDPOINT]", Short: "List the keys that are stuck at an endpoint, or at all of them",
 		Example: "grapnel endpoints lanes\n" +
 			"grapnel endpoints lanes ep_… -o name | xargs grapnel deliveries skip --reason 'fixed by hand'",
@@ -23,8 +23,6 @@ func endpointsLanes(s *session) *cobra.Command {
 			return viewOf(r, paged(laneHead, laneRow))(r.Lanes(ctx, strings.Join(args, ""), limit, cursor))
 		}),
 	}, &limit, &cursor)
-	c.Args = takes(cobra.MaximumNArgs(1))
-	return c
 }
 
 // A lane is named by its first delivery, which is the one to retry or skip.

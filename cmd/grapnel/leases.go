@@ -21,7 +21,6 @@ func queuesNext(s *session) *cobra.Command {
 	var t client.Take
 	c := &cobra.Command{
 		Use: "next QUEUE", Short: "Lease messages; settle them with ack, nack or reject before their lease ends",
-		Args: takes(cobra.ExactArgs(1)),
 		Long: "Lease messages. Settle them with ack, nack or reject before their lease ends; otherwise they come again, which counts as " +
 			"an attempt. Exits with 3 when no message is ready.",
 		Example: "grapnel queues next orders --wait 20s -o json\ngrapnel queues next orders -o name | xargs grapnel queues ack",
@@ -60,7 +59,7 @@ func nothingReady(ctx context.Context, r reader, name string) error {
 func queuesPeek(s *session) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
-		Use: "peek QUEUE", Short: "Show the messages that a queue would lease next, without leasing them", Args: takes(cobra.ExactArgs(1)),
+		Use: "peek QUEUE", Short: "Show the messages that a queue would lease next, without leasing them",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.Peek(ctx, args[0], limit)
 			if err != nil {
@@ -103,7 +102,7 @@ func settlements(s *session) []*cobra.Command {
 	var delay time.Duration
 	settle := func(verb, short string, call func(ctx context.Context, r reader, lease string) error) *cobra.Command {
 		return &cobra.Command{
-			Use: verb + " LEASE…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
+			Use: verb + " LEASE…", Short: short,
 			RunE: s.askEach(nil, func(ctx context.Context, r reader, lease string) (json.RawMessage, []string, error) {
 				return cli.Encode(map[string]string{"lease": lease, "said": verb}), []string{lease, verb}, call(ctx, r, lease)
 			}),
@@ -126,7 +125,7 @@ func settlements(s *session) []*cobra.Command {
 func queuesExtend(s *session) *cobra.Command {
 	var by time.Duration
 	c := &cobra.Command{
-		Use: "extend LEASE", Short: "Extend a lease", Args: takes(cobra.ExactArgs(1)),
+		Use: "extend LEASE", Short: "Extend a lease",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			until, err := r.Extend(ctx, args[0], by)
 			if err != nil {
@@ -143,7 +142,7 @@ func queuesExtend(s *session) *cobra.Command {
 func queuesTail(s *session) *cobra.Command {
 	var f following
 	c := &cobra.Command{
-		Use: "tail QUEUE", Short: "Stream the deliveries of a queue live, without leasing any", Args: takes(cobra.ExactArgs(1)),
+		Use: "tail QUEUE", Short: "Stream the deliveries of a queue live, without leasing any",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			q, err := r.Queue(ctx, args[0])
 			if err != nil {
@@ -160,9 +159,8 @@ func queuesTail(s *session) *cobra.Command {
 // queuesPurge asks before it empties a queue.
 func queuesPurge(s *session) *cobra.Command {
 	var reason string
-	var yes bool
 	c := &cobra.Command{
-		Use: "purge QUEUE", Short: "Discard all messages of a queue, leased or not", Args: takes(cobra.ExactArgs(1)),
+		Use: "purge QUEUE", Short: "Discard all messages of a queue, leased or not",
 		Example: "grapnel queues purge orders --reason 'test data'",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			q, err := r.Queue(ctx, args[0])
@@ -173,7 +171,7 @@ func queuesPurge(s *session) *cobra.Command {
 			if n := q.QueueCounts; n != nil {
 				waiting = n.Ready + n.Leased + n.Delayed + n.Waiting + n.Blocked
 			}
-			if err := s.Confirm(yes, "Discard the %d messages that are in %s?", waiting, q.Name); err != nil {
+			if err := s.Confirm("Discard the %d messages that are in %s?", waiting, q.Name); err != nil {
 				return err
 			}
 			done, err := r.PurgeQueue(ctx, q.ID, q.Name, reason)
@@ -184,6 +182,6 @@ func queuesPurge(s *session) *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	confirmed(c, &yes)
+	s.confirmed(c)
 	return c
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +19,6 @@ func policiesLint(s *session) *cobra.Command {
 	var claimsFile string
 	c := &cobra.Command{
 		Use: "lint [NAME|POLICY|@FILE|-|JSON]", Short: "Find contradictions between a policy and what its users are told",
-		Args: takes(cobra.MaximumNArgs(1)),
 		Long: "Print when a policy attempts, and find contradictions in the policy, and between it and what its users are told. " +
 			"With --claims and no policy, find the contradictions in a document. Exits with 8 when it finds some.",
 		Example: "grapnel policies lint @ours.json --says-attempts 8 --says-window 36h\n" +
@@ -39,10 +39,7 @@ func policiesLint(s *session) *cobra.Command {
 			})
 			view.Parts[0].Title = fmt.Sprintf("Findings: %d", n)
 			view.Parts = append(parts, view.Parts...)
-			if err := p.Print(view); err != nil || n == 0 {
-				return err
-			}
-			return cli.Findings("%d problems found", n)
+			return cmp.Or(p.Print(view), cli.Findings("%d problems found", n).If(n > 0))
 		}),
 	}
 	f := c.Flags()
@@ -143,9 +140,8 @@ func policyArgument(ctx context.Context, s *session, argument string) (policy.Po
 		return policy.Policy{}, err
 	}
 	if text == argument && !strings.HasPrefix(text, "{") {
-		f := cli.Usagef("%q is not the name of a preset", argument)
-		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
-		return policy.Policy{}, f
+		return policy.Policy{}, cli.Usagef("%q is not the name of a preset", argument).
+			Advise("Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE.")
 	}
 	return cli.ParsePolicy(json.RawMessage(text))
 }

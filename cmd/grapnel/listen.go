@@ -37,7 +37,7 @@ type listening struct {
 func (s *session) listenCommand() *cobra.Command {
 	var l listening
 	c := &cobra.Command{
-		Use: "listen URL", Short: "Forward events to a local server", Args: takes(cobra.ExactArgs(1)),
+		Use: "listen URL", Short: "Forward events to a local server",
 		Long: "Forward the events of a source or an endpoint, or all published events, to a local server. r and Enter send the last one " +
 			"again.\n\n" +
 			"The command creates a queue, leases its messages and sends them to URL. Nothing is lost while the laptop " +
@@ -56,15 +56,6 @@ func (s *session) listenCommand() *cobra.Command {
 			target, ok := localURL(args[0])
 			if !ok {
 				return cli.Usagef("%q is not the URL of a server: it has to look like 3000, localhost:3000 or http://localhost:3000/hooks", args[0])
-			}
-			given := 0
-			for _, flag := range []string{l.source, l.endpoint, l.queue} {
-				if flag != "" {
-					given++
-				}
-			}
-			if given > 1 {
-				return cli.Usagef("give one of --source, --endpoint and --queue")
 			}
 			r, err := s.reader()
 			if err != nil {
@@ -85,6 +76,7 @@ func (s *session) listenCommand() *cobra.Command {
 	f.BoolVar(&l.keep, "keep", false, "keep the queue when stopped, so that events until the next start are not missed")
 	f.IntVar(&l.options.Concurrency, "max-in-flight", 1, "requests at once")
 	consuming(c, &l.options)
+	c.MarkFlagsMutuallyExclusive("source", "endpoint", "queue")
 	return c
 }
 
@@ -210,15 +202,11 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 			Text: "a queue named " + want.Name + " already exists, with another selection",
 			Next: "Lease from it with --queue, or give another --name."}
 	}
-	changes := map[string]any{}
-	if l.policy != "" && l.policy != words.Policy(all.Policy, all.PolicyChanges) {
-		changes["policy"] = l.policy
+	if l.policy == "" || l.policy == words.Policy(all.Policy, all.PolicyChanges) {
+		return all, true, nil
 	}
-	if len(changes) > 0 {
-		all, err = r.UpdateQueue(ctx, all.ID, changes)
-		return all, true, err
-	}
-	return all, true, nil
+	q, err = r.UpdateQueue(ctx, all.ID, map[string]any{"policy": l.policy})
+	return q, true, err
 }
 
 // queueNamed finds a queue by its name in the tenant that a new one would belong to; nil: there is

@@ -1,9 +1,10 @@
 // Command grapnel is all of Grapnel in one binary: the server, and the commands that talk to one.
 //
 // Each command has a file here: its flags, its call, its output. Endpoints, queues, sources,
-// policies and keys are descriptions, from which resource.go makes their commands. Settings, output
-// and exit codes are in internal/face/cli, the calls in client, and internal/server assembles the
-// server. It does not promise stable wording: programs read -o json and exit codes.
+// policies and keys are descriptions, from which resource.go makes their commands; call.go does so
+// for a command that sends one request. Settings, output and exit codes are in internal/face/cli,
+// the calls in client, and internal/server assembles the server. It does not promise stable wording:
+// programs read -o json and exit codes.
 package main
 
 import (

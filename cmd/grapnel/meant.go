@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,4 +81,16 @@ func wrongFlag(err error) string {
 		}
 	}
 	return "--" + invalid.GetFlag().Name + " " + invalid.GetValue() + ": " + why
+}
+
+// ofGroup is how cobra's error names flags that exclude each other.
+var ofGroup = regexp.MustCompile(`^if any flags in the group \[(.*?)\]`)
+
+// wrongGroup words the fault of flags that do not go together.
+func wrongGroup(err error) string {
+	found := ofGroup.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err.Error()
+	}
+	return "give one of --" + strings.ReplaceAll(found[1], " ", ", --")
 }

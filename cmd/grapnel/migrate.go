@@ -29,7 +29,6 @@ func migration(s *session, c *cobra.Command,
 ) *cobra.Command {
 	var f serveFlags
 	f.offline(c, "store", "store-password-file", "store-password-command")
-	c.Args = takes(cobra.NoArgs)
 	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 		if c.Name() != "up" || c.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given
 			var cancel context.CancelFunc

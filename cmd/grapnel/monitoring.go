@@ -13,7 +13,7 @@ import (
 func (s *session) monitoringCommand() *cobra.Command {
 	var dir string
 	export := &cobra.Command{
-		Use: "export", Short: "Write rules for Prometheus and a dashboard for Grafana", Args: takes(cobra.NoArgs),
+		Use: "export", Short: "Write rules for Prometheus and a dashboard for Grafana",
 		Long: "Writes grapnel.rules.yaml (promises of 28 days with alerts on their budgets, and signs of trouble) and grapnel.dashboard.json. " +
 			"It talks to no server.",
 		Example: "grapnel monitoring export --dir /etc/prometheus/grapnel",

@@ -98,9 +98,8 @@ func ambiguous(t *thing, text string, all []found) error {
 	if len(all) > mostNamed {
 		names = append(names, fmt.Sprintf("%d more", len(all)-mostNamed))
 	}
-	f := cli.Usagef("%q is the name of several, or a part of it: %s", text, strings.Join(names, "; "))
-	f.Next = "Give the id of one " + t.what + "."
-	return f
+	return cli.Usagef("%q is the name of several, or a part of it: %s", text, strings.Join(names, "; ")).
+		Advise("Give the id of one " + t.what + ".")
 }
 
 // search lists objects of a kind whose names have a text in them; empty: the first.

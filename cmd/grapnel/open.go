@@ -34,7 +34,7 @@ var openers = map[string]string{"darwin": "open", "linux": "xdg-open", "windows"
 func (s *session) openCommand() *cobra.Command {
 	var only bool
 	c := &cobra.Command{
-		Use: "open [ID]", Short: "Open the page of anything on the dashboard, by its id or name", Args: takes(cobra.MaximumNArgs(1)),
+		Use: "open [ID]", Short: "Open the page of anything on the dashboard, by its id or name",
 		Long: "Print the URL of an object's page on the dashboard, and open it in a browser if there is one here. Names are those of " +
 			"endpoints, sources, queues, policies and event types. Without ID it is the overview.",
 		Example: "grapnel open\ngrapnel open Warehouse\ngrapnel open dlv_… --print",

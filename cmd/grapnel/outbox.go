@@ -47,7 +47,7 @@ func outboxInstall(s *session) *cobra.Command {
 	var rights relay.Rights
 	var show bool
 	c := &cobra.Command{
-		Use: "install", Short: "Create the outbox in a producer's database, or upgrade an older one", Args: takes(cobra.NoArgs),
+		Use: "install", Short: "Create the outbox in a producer's database, or upgrade an older one",
 		Long: "Create the outbox in a producer's database, or upgrade an older one: the schema grapnel with three tables, " +
 			"three sequences, and the function grapnel.grapnel_publish. It is one transaction and can be repeated. With " +
 			"--print nothing is done: the SQL is printed, for a migration of your own.",
@@ -104,7 +104,7 @@ func installedText(before relay.Installation, r relay.Rights) string {
 func outboxStatus(s *session) *cobra.Command {
 	var dsn string
 	c := &cobra.Command{
-		Use: "status", Short: "Show the state of a producer's outbox", Args: takes(cobra.NoArgs), Example: "grapnel outbox status --dsn @orders.dsn",
+		Use: "status", Short: "Show the state of a producer's outbox", Example: "grapnel outbox status --dsn @orders.dsn",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := producerDSN(s.World, dsn)
 			if err != nil {
@@ -160,9 +160,8 @@ func installation(s *session, i relay.Installation) error {
 
 func outboxUninstall(s *session) *cobra.Command {
 	var dsn string
-	var yes bool
 	c := &cobra.Command{
-		Use: "uninstall", Short: "Remove the outbox from a producer's database, with its pending events", Args: takes(cobra.NoArgs),
+		Use: "uninstall", Short: "Remove the outbox from a producer's database, with its pending events",
 		Example: "grapnel outbox uninstall --dsn @orders.dsn",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := producerDSN(s.World, dsn)
@@ -176,7 +175,7 @@ func outboxUninstall(s *session) *cobra.Command {
 			if before.Version == 0 {
 				return notInstalled(before)
 			}
-			err = s.Confirm(yes, "Remove the outbox from %s, and with it %d events that were not relayed?", before.Place, before.Waiting)
+			err = s.Confirm("Remove the outbox from %s, and with it %d events that were not relayed?", before.Place, before.Waiting)
 			if err != nil {
 				return err
 			}
@@ -190,6 +189,6 @@ func outboxUninstall(s *session) *cobra.Command {
 		},
 	}
 	outboxDSN(c, &dsn)
-	confirmed(c, &yes)
+	s.confirmed(c)
 	return c
 }

@@ -18,14 +18,13 @@ import (
 type reconciling struct {
 	since            cli.Moment
 	token, hook, api string
-	all, resend, yes bool
+	all, resend      bool
 }
 
 func (s *session) reconcileCommand() *cobra.Command {
 	o := reconciling{}
 	c := &cobra.Command{
 		Use: "reconcile SOURCE", Short: "Ask a source's provider what did not arrive, and to send it again",
-		Args: takes(cobra.ExactArgs(1)),
 		Long: "Ask the provider of a source which webhooks it has sent and which of them did not arrive, and with --resend to " +
 			"send those again. They come in through the source like any other, so an event that was received already is a " +
 			"duplicate and does no harm.\n\n" +
@@ -46,7 +45,7 @@ func (s *session) reconcileCommand() *cobra.Command {
 	f.StringVar(&o.api, "api", "", "address of the provider's API, if it is not the public one")
 	f.BoolVar(&o.all, "all", false, "show webhooks that arrived as well")
 	f.BoolVar(&o.resend, "resend", false, "ask the provider to send those that did not arrive again")
-	confirmed(c, &o.yes)
+	s.confirmed(c)
 	return needs(c, "token")
 }
 
@@ -79,7 +78,7 @@ func reconcileSource(ctx context.Context, r reader, id string, o *reconciling, t
 		}
 	}
 	if o.resend && len(missing) > 1 {
-		if err := r.world.Confirm(o.yes, "Ask for %d webhooks to be sent again?", len(missing)); err != nil {
+		if err := r.world.Confirm("Ask for %d webhooks to be sent again?", len(missing)); err != nil {
 			return err
 		}
 	}
@@ -134,31 +133,29 @@ func (o *reconciling) provider(src *client.Source, account ingress.Account) (ing
 		Next: "It retries by itself: " + src.Provider.Retries + "."}
 }
 
+// sentWebhook is a webhook that a provider has sent, in JSON.
+type sentWebhook struct {
+	Event   string          `json:"event"`
+	ID      string          `json:"delivery"`
+	Type    string          `json:"type"`
+	At      time.Time       `json:"at"`
+	Arrived bool            `json:"arrived"`
+	Status  int             `json:"status_code,omitempty"`
+	Detail  string          `json:"detail,omitempty"`
+	Again   bool            `json:"asked_again"`
+	Body    json.RawMessage `json:"body,omitempty"`
+}
+
 func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {
-	var v cli.View
-	rows := make([][]string, len(all))
+	shown := make([]sentWebhook, len(all))
 	for i, one := range all {
-		again := ""
-		if asked[one.ID] {
-			again = "asked for"
-		}
-		doc := cli.Encode(struct {
-			Event   string          `json:"event"`
-			ID      string          `json:"delivery"`
-			Type    string          `json:"type"`
-			At      time.Time       `json:"at"`
-			Arrived bool            `json:"arrived"`
-			Status  int             `json:"status_code,omitempty"`
-			Detail  string          `json:"detail,omitempty"`
-			Again   bool            `json:"asked_again"`
-			Body    json.RawMessage `json:"body,omitempty"`
-		}{one.Event, one.ID, one.Type, one.At, !one.Failed, one.Status, one.Detail, asked[one.ID], bodyOf(one)})
-		rows[i] = []string{one.Event, one.Type, r.Time(&one.At), yesNo(!one.Failed), positive(one.Status), one.Detail, again}
-		v.Items = append(v.Items, cli.Item{Name: one.Event, JSON: doc})
+		shown[i] = sentWebhook{one.Event, one.ID, one.Type, one.At, !one.Failed, one.Status, one.Detail, asked[one.ID], bodyOf(one)}
 	}
-	v.JSON = listDocument(v.Items)
-	v.Parts = []cli.Part{{Head: []string{"EVENT", "TYPE", "SENT", "ARRIVED", "STATUS", "THEY SAY", "AGAIN"}, Rows: rows}}
-	return v
+	head := []string{"EVENT", "TYPE", "SENT", "ARRIVED", "STATUS", "THEY SAY", "AGAIN"}
+	return list(nil, head, shown, func(w *sentWebhook) []string {
+		again := map[bool]string{true: "asked for"}[w.Again]
+		return []string{w.Event, w.Type, r.Time(&w.At), yesNo(w.Arrived), positive(w.Status), w.Detail, again}
+	})
 }
 
 func bodyOf(one ingress.Sent) json.RawMessage {

@@ -32,10 +32,10 @@ func (s *session) replayCommand() *cobra.Command {
 // starting is the selection of a replay and how it runs, as flags give it.
 type starting struct {
 	client.NewReplay
-	from, to   cli.Moment
-	statuses   []string
-	yes, watch bool
-	only       string // see narrowness
+	from, to cli.Moment
+	statuses []string
+	watch    bool
+	only     string // see narrowness
 }
 
 func (w *starting) selection(c *cobra.Command) {
@@ -52,20 +52,20 @@ func (w *starting) selection(c *cobra.Command) {
 	f.BoolVar(&w.Again, "again", false, "also deliveries that were discarded or replayed with success already")
 }
 
-func (w *starting) flags(c *cobra.Command) {
+func (w *starting) flags(s *session, c *cobra.Command) {
 	w.selection(c)
-	w.pace(c)
+	w.pace(s, c)
 }
 
 // pace are the flags that say how a replay runs.
-func (w *starting) pace(c *cobra.Command) {
+func (w *starting) pace(s *session, c *cobra.Command) {
 	f := c.Flags()
 	f.Float64Var(&w.Rate, "rate", 0, "deliveries created per second; 100 if not given")
 	f.IntVar(&w.StopAfter, "stop-after", 0, "end the replay after this many failures in a row")
 	f.BoolVar(&w.Canary, "canary", false, "create the others only once the first one has arrived")
 	f.BoolVar(&w.watch, "watch", false, "wait until the replay is finished")
 	reasoned(c, &w.Reason)
-	confirmed(c, &w.yes)
+	s.confirmed(c)
 }
 
 // selecting are the flags that select deliveries.
@@ -105,7 +105,7 @@ func replayPlan(s *session) *cobra.Command {
 	var which starting
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "plan ENDPOINT", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
+		Use: "plan ENDPOINT", Short: "Count what a replay would redeliver, and start nothing",
 		Example: "grapnel replay plan ep_… --since 6h --type invoice.paid",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.PlanReplay(ctx, args[0], which.request())
@@ -171,7 +171,7 @@ func replayStart(s *session) *cobra.Command {
 	var start starting
 	var c *cobra.Command
 	c = &cobra.Command{
-		Use: "start ENDPOINT", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
+		Use: "start ENDPOINT", Short: "Start a replay, after showing what it would redeliver",
 		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
@@ -180,7 +180,7 @@ func replayStart(s *session) *cobra.Command {
 			return replayAll(ctx, r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
 		}),
 	}
-	start.flags(c)
+	start.flags(s, c)
 	start.withStatus(c)
 	return c
 }
@@ -221,7 +221,7 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "nothing to replay"}
 	}
 	if total > 1 || more {
-		if err := r.world.Confirm(w.yes, "Replay %s?", deliveriesOf(total, more)); err != nil {
+		if err := r.world.Confirm("Replay %s?", deliveriesOf(total, more)); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 // replayReport prints the outcome of every delivery of a replay, page by page.
 func replayReport(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "report REPLAY_ID", Short: "List every delivery of a replay and its outcome", Args: takes(cobra.ExactArgs(1)),
+		Use: "report REPLAY_ID", Short: "List every delivery of a replay and its outcome",
 		Example: "grapnel replay report rpl_…\ngrapnel replay report rpl_… -o jsonl | jq 'select(.status != \"delivered\")'",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			view := paged([]string{"ORIGINAL", "DELIVERY", "STATUS", "MADE"}, func(r reader, i *client.ReplayItem) []string {

@@ -28,8 +28,7 @@ func printReplays(r reader, all []client.Replay) error {
 
 func replayRow(r reader, p *client.Replay) []string {
 	return []string{p.ID, string(p.Status), named(p.EndpointName, p.EndpointID), strconv.Itoa(p.Total), strconv.Itoa(p.Made),
-		strconv.Itoa(p.Done),
-		strconv.Itoa(p.Delivered), strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
+		strconv.Itoa(p.Done), strconv.Itoa(p.Delivered), strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
 }
 
 func replayView(r reader, p *client.Replay) cli.View {
@@ -41,8 +40,8 @@ func replayView(r reader, p *client.Replay) cli.View {
 		stopAfter = fmt.Sprintf("%d failures in a row", p.StopAfter)
 	}
 	return object(p.ID, p.JSON(), [][]string{
-		{"replay", p.ID}, {"endpoint", withName(p.EndpointName, p.EndpointID)}, {"tenant", p.Tenant}, {"status",
-			string(p.Status)}, {"why", p.Reason},
+		{"replay", p.ID}, {"endpoint", withName(p.EndpointName, p.EndpointID)}, {"tenant", p.Tenant},
+		{"status", string(p.Status)}, {"why", p.Reason},
 		{"total", strconv.Itoa(p.Total)}, {"made", strconv.Itoa(p.Made)}, {"done", strconv.Itoa(p.Done)},
 		{"delivered", strconv.Itoa(p.Delivered)}, {"failed", strconv.Itoa(p.Failed)},
 		{"rate", strconv.FormatFloat(p.Rate, 'f', -1, 64) + "/s"}, {"canary", canary}, {"stops after", stopAfter},

@@ -38,7 +38,6 @@ func (s *session) restoreCommand() *cobra.Command {
 			"An interrupted restore leaves no database, and a server does not start beside its file. Repeat the command.",
 		Example: "grapnel restore /backup/grapnel.db --to /var/lib/grapnel --hold\n" +
 			"ssh db1 grapnel backup --to - | grapnel restore - --to /var/lib/grapnel",
-		Args: takes(cobra.ExactArgs(1)),
 	}
 	f.offline(c)
 	c.Flags().StringVar(&to, "to", "", "the directory of the new database")
@@ -88,7 +87,6 @@ func (s *session) holdCommand() *cobra.Command {
 			"An SQLite database must not be in use. Endpoints that were paused or disabled before stay so when the others are resumed. " +
 			"Channels of alerts go on.",
 		Example: "grapnel hold --store postgres://grapnel@db/grapnel\ngrapnel endpoints resume ep_…\ngrapnel endpoints resume --held",
-		Args:    takes(cobra.NoArgs),
 	}
 	f.offline(c, "store", "store-password-file", "store-password-command")
 	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {

@@ -42,7 +42,7 @@ func (s *session) rootCommand() *cobra.Command {
 	root.SetHelpFunc(s.help)
 	help := s.helpCommand()
 	root.AddCommand(help)
-	exemplify(root)
+	furnish(root)
 	root.SetHelpCommand(help)
 	root.Long = "Grapnel accepts events and delivers each to every endpoint that matches it, in order, until it has arrived.\n\n" +
 		"grapnel dev shows that on your own machine, grapnel serve runs the server, and the other commands talk to one."
@@ -84,7 +84,7 @@ func (s *session) rootCommand() *cobra.Command {
 		}
 		s.warnOfVariables(cmd)
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check comes later, with another exit code
-			return misused(cmd, "%v", err)
+			return misused(cmd, "%s", wrongGroup(err))
 		}
 		if s.timeout == 0 {
 			return cli.Usagef("--timeout 0s: it must be greater than 0")

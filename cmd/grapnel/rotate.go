@@ -8,16 +8,15 @@ func (s *session) rotateCommand() *cobra.Command {
 
 func (s *session) rotateSessions() *cobra.Command {
 	var reason string
-	var yes bool
 	c := &cobra.Command{
-		Use: "sessions", Short: "End all sessions and portal links of all tenants", Args: takes(cobra.NoArgs),
+		Use: "sessions", Short: "End all sessions and portal links of all tenants",
 		Long: "End all sessions and portal links of all tenants, on all nodes. People sign in again, and portal links are created " +
 			"again. API keys, and ids of deliveries and events, stay as they are.",
 		Example: "grapnel rotate sessions --reason 'a cookie was stolen'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := s.reader()
 			if err == nil {
-				err = s.ConfirmAtTerminal(yes, "End all sessions and portal links?")
+				err = s.ConfirmAtTerminal("End all sessions and portal links?")
 			}
 			if err != nil {
 				return err
@@ -26,6 +25,6 @@ func (s *session) rotateSessions() *cobra.Command {
 		},
 	}
 	reasoned(c, &reason)
-	confirmed(c, &yes)
+	s.confirmed(c)
 	return c
 }

@@ -20,11 +20,10 @@ func (s *session) sendCommand() *cobra.Command {
 		Use: "send TYPE", Short: "Publish an event",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
-				f := cli.Usagef("grapnel send takes the type alone")
-				f.Next = "The data follow -d: grapnel send " + args[0] + " -d '" + args[1] + "'"
-				return f
+				return cli.Usagef("grapnel send takes the type alone").
+					Advise("The data follow -d: grapnel send " + args[0] + " -d '" + args[1] + "'")
 			}
-			return takes(cobra.ExactArgs(1))(cmd, args)
+			return takes(asUsed)(cmd, args)
 		},
 		Long: "Publish an event. The command succeeds once the event and all its deliveries are durable.\n\n" +
 			"Here --key is the event's ordering key; the API key comes from GRAPNEL_KEY or --api-key. A --key in the form of an API key " +

@@ -13,7 +13,7 @@ import (
 func (s *session) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
-		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
+		Use: "serve", Short: "Run the server",
 		Long: "Run the server until SIGTERM or Ctrl-C, which drain it. SIGHUP makes it read its settings again: those that a running " +
 			"server can change (grapnel config show names them) take effect, and the log names the others.\n\n" +
 			"Every flag can also be given as a GRAPNEL_* variable (--drain-timeout is GRAPNEL_DRAIN_TIMEOUT) or in the config file " +

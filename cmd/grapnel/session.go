@@ -28,6 +28,7 @@ type session struct {
 	jq                  string
 	timeout             time.Duration
 	retries             int               // see client.Options
+	fills               int               // see call
 	command             *cobra.Command    // the running one; nil: none yet
 	labels              map[string]string // names of objects that were given by their name, by id
 }
@@ -111,7 +112,7 @@ func (s *session) withPrinter(run func(ctx context.Context, p *cli.Printer, args
 // ask runs a command that makes one call and prints its answer.
 func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
 	return s.withReader(func(ctx context.Context, r reader, args []string) error {
-		view, err := everyPage(s.command.Flags(), func() (cli.View, error) { return call(ctx, r, args) })
+		view, err := everyPage(s.command.Flags(), s.fills, func() (cli.View, error) { return call(ctx, r, args) })
 		if err != nil {
 			return err
 		}
@@ -175,10 +176,7 @@ func (s *session) askEach(head []string,
 		if len(ids) > 1 {
 			view.JSON = listDocument(view.Items)
 		}
-		if err := cmp.Or(r.Print(view), stopped); err != nil || len(failures) == 0 {
-			return err
-		}
-		return cli.Partial("%d of %d failed", len(failures), len(ids))
+		return cmp.Or(r.Print(view), stopped, cli.Partial("%d of %d failed", len(failures), len(ids)).If(len(failures) > 0))
 	})
 }
 

@@ -20,7 +20,7 @@ func (s *session) signCommand() *cobra.Command {
 	var g given
 	var headersOnly bool
 	c := &cobra.Command{
-		Use: "sign SCHEME [FILE|-]", Short: "Sign a request as a provider does", Args: takes(cobra.RangeArgs(1, 2)),
+		Use: "sign SCHEME [FILE|-]", Short: "Sign a request as a provider does",
 		Long: "Sign a request as the provider of a scheme does, and print it as it is on the wire. The request is a file, standard input, or " +
 			"a body with headers. The flags are those of grapnel sources create; grapnel trigger lists the schemes.",
 		Example: "grapnel sign stripe --secret @stripe.secret --body @event.json --headers | curl -H @- --data-binary @event.json http://localhost:3000/hooks\n" +

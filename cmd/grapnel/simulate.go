@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func (s *session) simulateCommand() *cobra.Command {
 	var keys int
 	var seed uint64
 	c := &cobra.Command{
-		Use: "simulate", Short: "Show what policies do during an outage", Args: takes(cobra.NoArgs),
+		Use: "simulate", Short: "Show what policies do during an outage",
 		Long: "Show what policies do to events during an outage of the endpoint, and below each what its schedule alone would " +
 			"do. The rules are the server's, no server is needed, and the result is the same each time.\n\n" +
 			"With --fail-if it exits with 8 when a jq expression over a report is true.",
@@ -56,10 +57,7 @@ func (s *session) simulateCommand() *cobra.Command {
 					bad = append(bad, r.Policy)
 				}
 			}
-			if len(bad) > 0 {
-				return cli.Findings("--fail-if is true for %s", strings.Join(bad, ", "))
-			}
-			return nil
+			return cli.Findings("--fail-if is true for %s", strings.Join(bad, ", ")).If(len(bad) > 0)
 		}),
 	}
 	f := c.Flags()
@@ -199,20 +197,22 @@ func picture(r policy.Report) cli.Part {
 		attempts, backlog, end = append(attempts, p.Attempts), append(backlog, p.Backlog), p.At
 	}
 	return cli.Part{Title: "Over " + seconds(end), Rows: [][]string{
-		{"outage", outage.String()}, {"attempts", bars(attempts)}, {"backlog", bars(backlog)},
+		{"outage", outage.String()}, {"attempts", bars(attempts, 1)}, {"backlog", bars(backlog, 1)},
 	}}
 }
 
-// bars draws numbers as a line of bars; nothing is a space, the least is the lowest bar.
-func bars(values []int) string {
+// bars draws numbers as a line of bars, each some columns wide. The largest is a full bar, and every
+// other number above zero is at least the lowest one.
+func bars[N int | int64](values []N, columns int) string {
 	levels := []rune(" ▁▂▃▄▅▆▇█")
-	most := 1
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := slices.Max(append([]N{1}, values...))
 	var line strings.Builder
 	for _, v := range values {
-		line.WriteRune(levels[(v*(len(levels)-1)+most-1)/most])
+		level := v * N(len(levels)-1) / most
+		if v > 0 {
+			level = max(level, 1)
+		}
+		line.WriteString(strings.Repeat(string(levels[level]), columns))
 	}
-	return line.String()
+	return strings.TrimRight(line.String(), " ")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,15 +13,12 @@ import (
 )
 
 func (s *session) sloCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "slo", Short: "Show how the server keeps its promises, and the rest of their budgets", Args: takes(cobra.NoArgs),
-		Long: "Show how the server keeps its promises over 28 days: the share of good events, the rest of the budget and how long it " +
+	return (&call[client.SLO]{
+		use: "slo", short: "Show how the server keeps its promises, and the rest of their budgets", path: "/v1/slo", view: sloView,
+		long: "Show how the server keeps its promises over 28 days: the share of good events, the rest of the budget and how long it " +
 			"lasts, and how fast it is used up in each pair of windows. What callers and receivers do wrong is not counted.",
-		Example: "grapnel slo\ngrapnel slo --jq '.promises[] | select(.state != \"kept\") | .name'",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			return viewOf(r, sloView)(r.SLO(ctx))
-		}),
-	}
+		example: "grapnel slo\ngrapnel slo --jq '.promises[] | select(.state != \"kept\") | .name'",
+	}).command(s)
 }
 
 func sloView(_ reader, slo *client.SLO) cli.View {

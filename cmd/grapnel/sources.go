@@ -46,7 +46,6 @@ func sourcesRotate(s *session) *cobra.Command {
 	var secret string
 	c := &cobra.Command{
 		Use: "rotate-secret SOURCE", Short: "Set the provider's secret; release requests that waited for it",
-		Args:    takes(cobra.ExactArgs(1)),
 		Example: "grapnel sources rotate-secret src_… --secret @new.secret --overlap 48h",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			text, err := s.Text("--secret", secret)

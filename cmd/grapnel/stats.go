@@ -15,7 +15,7 @@ func (s *session) statsCommand() *cobra.Command {
 	var f client.StatsFilter
 	var from, to cli.Moment
 	c := &cobra.Command{
-		Use: "stats", Short: "Count outcomes of deliveries, by time, type, endpoint, tenant or reason", Args: takes(cobra.NoArgs),
+		Use: "stats", Short: "Count outcomes of deliveries, by time, type, endpoint, tenant or reason",
 		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --since 30d --bucket day\ngrapnel stats --by type\ngrapnel stats --by reason --since 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.From, f.To = from.Time, to.Time

@@ -12,7 +12,7 @@ import (
 func (s *session) statusCommand() *cobra.Command {
 	var to string
 	export := &cobra.Command{
-		Use: "export", Short: "Copy the public status page to a directory", Args: takes(cobra.NoArgs),
+		Use: "export", Short: "Copy the public status page to a directory",
 		Long: "Copy the public status page as it is served now: " + statuspage.HTMLFile + ", " + statuspage.JSONFile + ", " + statuspage.RSSFile +
 			" and " + statuspage.SVGFile + ". Run it every minute on another machine and serve the directory there: a status page on the machine that " +
 			"fails is worth little. It needs no key. If the server does not answer, it fails and leaves the last copy.",

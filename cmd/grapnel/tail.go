@@ -15,7 +15,7 @@ import (
 func (s *session) tailCommand() *cobra.Command {
 	var f following
 	c := &cobra.Command{
-		Use: "tail", Short: "Stream deliveries live, until interrupted", Args: takes(cobra.NoArgs),
+		Use: "tail", Short: "Stream deliveries live, until interrupted",
 		Long: "Stream deliveries live: a line for each when it is created, when an attempt has failed, and when it is " +
 			"finished. It polls the server, so two changes between two polls are one line. It ends when it is interrupted, " +
 			"with exit code 130.",
@@ -203,8 +203,7 @@ var tailHead = []string{"AT", "STATUS", "TRIES", "LAST", "TYPE", "KEY", "ENDPOIN
 func (t *follower) tell(d *client.Delivery) error {
 	at := t.reader.world.Now()
 	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), lastOutcome(d), d.Type, d.Key,
-		named(d.EndpointName, d.EndpointID),
-		d.ID, d.Reason}
+		named(d.EndpointName, d.EndpointID), d.ID, d.Reason}
 	v := single(d.ID, d.JSON(), cli.Part{Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30}})
 	t.begun = true
 	return t.reader.Print(v)

@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -62,28 +62,16 @@ func atMost(n int64) string {
 
 func (s *session) tenantsCommand() *cobra.Command {
 	return group("tenants", "List tenants, set their limits, and open their portals",
-		append(tenants.commands(s), tenantsDelete(s), tenantsPortalLink(s), tenantsRevokeLinks(s))...)
+		append(tenants.commands(s), tenantsDelete.command(s), tenantsPortalLink.command(s), tenantsRevokeLinks(s))...)
 }
 
-func tenantsDelete(s *session) *cobra.Command {
-	var reason string
-	var yes bool
-	c := &cobra.Command{
-		Use: "delete TENANT", Short: "Delete a tenant with all that it has", Args: takes(cobra.ExactArgs(1)),
-		Long: "Begin to delete a tenant: endpoints, queues, sources, keys, events, deliveries, settings and audit. From now on nothing is " +
-			"accepted for it and nothing is sent. It cannot be undone. The job goes on by itself; show it with grapnel erasures get.",
-		Example: "grapnel tenants delete acme --reason 'ticket 1107' --yes",
-	}
-	reasoned(c, &reason)
-	confirmed(c, &yes)
-	remove := s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-		return viewOf(r, erasureView)(r.DeleteTenant(ctx, args[0], reason))
-	})
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := s.Confirm(yes, "Delete tenant %s with all that it has?", args[0]); err != nil {
-			return err
-		}
-		return remove(cmd, args)
-	}
-	return needs(c, "reason")
+var tenantsDelete = call[client.Erasure]{
+	use: "delete TENANT", short: "Delete a tenant with all that it has",
+	long: "Begin to delete a tenant: endpoints, queues, sources, keys, events, deliveries, settings and audit. From now on nothing is " +
+		"accepted for it and nothing is sent. It cannot be undone. The job goes on by itself; show it with grapnel erasures get.",
+	example: "grapnel tenants delete acme --reason 'ticket 1107' --yes",
+	method:  http.MethodDelete, path: tenants.path + "/*", asks: cli.Reason, needed: []string{"reason"}, view: erasureView,
+	question: func(_ *cobra.Command, args []string) string {
+		return "Delete tenant " + args[0] + " with all that it has?"
+	},
 }

@@ -20,7 +20,7 @@ func (s *session) topCommand() *cobra.Command {
 	var every time.Duration
 	var tenant string
 	c := &cobra.Command{
-		Use: "top", Short: "Show the overview in the terminal, live", Args: takes(cobra.NoArgs),
+		Use: "top", Short: "Show the overview in the terminal, live",
 		Long: "Show the overview in the terminal, live: the same numbers and sentences as the first page of the dashboard, and rates. " +
 			"q ends it. It shows one frame and ends with --once, or if standard input or output is not a terminal. " +
 			"While the server is away it shows the last numbers and asks again.",

@@ -111,8 +111,8 @@ func topRest(f *topFrame, width int, paint func(tone, text string) string) (line
 		lines = append(lines, wave.Empty)
 	} else {
 		lines = append(lines,
-			paint("faint", "next hour, by 5 min     ")+paint(words.Hold, cli.Cut(blocks(wave.Soon, 2), max(width-24, 1))),
-			paint("faint", "next 24 h, by hour      ")+paint(words.Hold, cli.Cut(blocks(wave.Hours[:], 2), max(width-24, 1))))
+			paint("faint", "next hour, by 5 min     ")+paint(words.Hold, cli.Cut(bars(wave.Soon, 2), max(width-24, 1))),
+			paint("faint", "next 24 h, by hour      ")+paint(words.Hold, cli.Cut(bars(wave.Hours[:], 2), max(width-24, 1))))
 		for line := range strings.SplitSeq(cli.Wrap(wave.Says, width), "\n") {
 			lines = append(lines, line)
 		}
@@ -135,23 +135,4 @@ func topRest(f *topFrame, width int, paint func(tone, text string) string) (line
 		lines = append(lines, paint(state.Tone, fmt.Sprintf("%-13s", state.Word))+text)
 	}
 	return lines
-}
-
-// blocks draws numbers as a bar of blocks, each `columns` wide. The largest is a full block,
-// and every other number above zero is at least the lowest block.
-func blocks(values []int64, columns int) string {
-	signs := []rune(" ▁▂▃▄▅▆▇█")
-	most := int64(1)
-	for _, n := range values {
-		most = max(most, n)
-	}
-	var b strings.Builder
-	for _, n := range values {
-		at := 0
-		if n > 0 {
-			at = int(max(n*int64(len(signs)-1)/most, 1))
-		}
-		b.WriteString(strings.Repeat(string(signs[at]), columns))
-	}
-	return strings.TrimRight(b.String(), " ")
 }

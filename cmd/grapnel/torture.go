@@ -27,7 +27,7 @@ type torturing struct {
 	profile, bound string
 	probes         probing
 	junit, html    string
-	json, yes      bool
+	json           bool
 	timeout        time.Duration
 }
 
@@ -82,11 +82,12 @@ func (s *session) tortureCommand() *cobra.Command {
 	f.StringVar(&o.html, "html", "", "also write a report as one HTML file")
 	f.BoolVar(&o.json, "json", false, "print the whole report as JSON; the same as -o json")
 	cli.DurationVar(f, &o.timeout, "timeout", 5*time.Minute, "give up after this time")
-	confirmed(c, &o.yes)
+	s.confirmed(c)
 	for _, secret := range []string{"secret", "other-secret", "dsn"} {
 		cli.Form(f, "TEXT|@FILE|-", secret)
 	}
 	cli.Secret(f, "secret", "other-secret", "dsn")
+	c.MarkFlagsMutuallyExclusive("probe", "probe-sql", "probe-cmd")
 	cli.Form(f, "go|typescript|python", "language")
 	cli.Form(f, "NAME=VALUE,…", "bound")
 	cli.Form(f, "FILE", "junit")
@@ -118,7 +119,7 @@ func (s *session) torture(ctx context.Context, o *torturing) error {
 	plan := fmt.Sprintf("%d cases, up to %d requests, up to %v", len(cases), requests, o.timeout)
 	for _, target := range []string{o.URL, o.OtherURL} {
 		if target != "" && !near(ctx, target) {
-			if err := s.Confirm(o.yes, "Send %s, many of them malformed or forged, to the public address of %s?", plan, target); err != nil {
+			if err := s.Confirm("Send %s, many of them malformed or forged, to the public address of %s?", plan, target); err != nil {
 				return err
 			}
 		}

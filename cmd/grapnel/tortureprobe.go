@@ -23,15 +23,6 @@ type probing struct {
 
 // open makes the probe that the flags ask for; nil: none. end closes it.
 func (p *probing) open(ctx context.Context, w *cli.World) (probe torture.Probe, end func(), err error) {
-	given := 0
-	for _, is := range []bool{p.url != "", len(p.queries) > 0, p.command != ""} {
-		if is {
-			given++
-		}
-	}
-	if given > 1 {
-		return nil, nil, cli.Usagef("give one of --probe, --probe-sql and --probe-cmd")
-	}
 	end = func() {}
 	switch {
 	case p.url != "":

@@ -35,7 +35,7 @@ type trigger struct {
 func (s *session) triggerCommand() *cobra.Command {
 	var t trigger
 	c := &cobra.Command{
-		Use: "trigger [SCHEME [TYPE]]", Short: "Send a webhook like a provider's, correctly signed", Args: takes(cobra.MaximumNArgs(2)),
+		Use: "trigger [SCHEME [TYPE]]", Short: "Send a webhook like a provider's, correctly signed",
 		Long: "Send a realistic webhook of a provider, correctly signed, to a URL or to a source of the server. Ids and times are new in each run. " +
 			"Without TYPE the types of a scheme are listed, without SCHEME the schemes.\n\n" +
 			"--set changes a value that the body has, keeps its JSON type, and changes every repetition of an id or amount with it. " +
@@ -126,9 +126,8 @@ func fixture(scheme, kind string) (*byhand.Fixture, error) {
 		}
 		types = append(types, fixtures[i].Type)
 	}
-	f := cli.Usagef("%q is no type of %s that can be triggered; the nearest is %s", kind, scheme, cli.Nearest(kind, types, 1)[0])
-	f.Next = "All: " + strings.Join(types, ", ") + ". For any other: grapnel sign " + scheme + " --body @FILE"
-	return nil, f
+	return nil, cli.Usagef("%q is no type of %s that can be triggered; the nearest is %s", kind, scheme, cli.Nearest(kind, types, 1)[0]).
+		Advise("All: " + strings.Join(types, ", ") + ". For any other: grapnel sign " + scheme + " --body @FILE")
 }
 
 // runTrigger makes, signs and sends one event.
@@ -166,9 +165,8 @@ func (s *session) runTrigger(ctx context.Context, p *cli.Printer, t *trigger, sc
 	r, err := made.Request(signedFor, s.Now(), rand.Reader, overrides)
 	var none *byhand.Unmatched
 	if errors.As(err, &none) {
-		f := cli.Usagef("--set %s: the body of %s %s has no such place", none.Path, scheme, kind)
-		f.Next = "The nearest: " + strings.Join(cli.Nearest(none.Path, none.Has, 3), ", ") + ". All: grapnel trigger " + scheme + " " + kind + " --print"
-		return f
+		return cli.Usagef("--set %s: the body of %s %s has no such place", none.Path, scheme, kind).
+			Advise("The nearest: " + strings.Join(cli.Nearest(none.Path, none.Has, 3), ", ") + ". All: grapnel trigger " + scheme + " " + kind + " --print")
 	} else if err != nil {
 		return cli.Usagef("--set: %v", err)
 	}

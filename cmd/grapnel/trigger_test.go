@@ -192,7 +192,7 @@ func TestTriggerRefuses(t *testing.T) {
 		{"trigger stripe invoice.paid --print --secret x --set livemode", "PATH=VALUE"},
 		{"trigger stripe invoice.paid --print --secret x --times 0", "--times 0"},
 		{"trigger stripe invoice.paid --print --secret x -H nothing", "NAME: VALUE"},
-		{"trigger stripe invoice.paid --to http://x.example --source src_1", "to source"},
+		{"trigger stripe invoice.paid --to http://x.example --source src_1", "give one of --to, --source"},
 		{"trigger stripe invoice.paid --print --secret x --username u", "username: is not used"},
 		{"trigger discord 2 --print --secret 03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", "openssl genpkey"},
 		{"sign stripe", "no request is given"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,7 @@ func viewType(r reader, t *client.EventType) cli.View {
 		more = append(more, cli.Part{Title: fmt.Sprintf("schema of version %d", n), Text: string(t.Versions[n-1].Schema)})
 	}
 	return object(t.Name, t.JSON(), [][]string{{"name", t.Name}, {"id", t.ID}, {"tenant", t.Tenant}, {"description", t.Description},
-		{"check", string(t.Check)},
-		{"retain", string(t.Retain)}}, more...)
+		{"check", string(t.Check)}, {"retain", string(t.Retain)}}, more...)
 }
 
 // typesPush adds a version, and registers the type if there is none: a build can run it each time.
@@ -63,7 +63,7 @@ func typesPush(s *session) *cobra.Command {
 	var example, tenant string
 	c := &cobra.Command{
 		Use:   "push NAME @FILE|-|JSON",
-		Short: "Add a version of an event type's schema, and list its changes", Args: takes(cobra.ExactArgs(2)),
+		Short: "Add a version of an event type's schema, and list its changes",
 		Long: "Add a version of an event type's schema, and list its changes. Registers the event type if there is none. Changes nothing " +
 			"if the newest version has the schema already, so a build can run it each time.",
 		Example: "grapnel types push invoice.paid @invoice.schema.json --note 'amounts are integers'",
@@ -137,7 +137,7 @@ func typesDiff(s *session) *cobra.Command {
 	var from, to int
 	var tenant string
 	c := &cobra.Command{
-		Use: "diff TYPE", Short: "List the differences of two versions", Args: takes(cobra.ExactArgs(1)),
+		Use: "diff TYPE", Short: "List the differences of two versions",
 		Long:    "List the differences of two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
 		Example: "grapnel types diff invoice.paid --from 1 --to 3",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
@@ -157,11 +157,7 @@ func typesDiff(s *session) *cobra.Command {
 					breaking++
 				}
 			}
-			err := r.Print(single(args[0], found.JSON(), differences(found)))
-			if err == nil && breaking > 0 {
-				return cli.Findings("%d breaking", breaking)
-			}
-			return err
+			return cmp.Or(r.Print(single(args[0], found.JSON(), differences(found))), cli.Findings("%d breaking", breaking).If(breaking > 0))
 		}),
 	}
 	c.Flags().IntVar(&from, "from", 0, "earlier version; the one before --to if not given")

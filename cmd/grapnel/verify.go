@@ -13,7 +13,7 @@ import (
 func (s *session) verifyCommand() *cobra.Command {
 	var g given
 	c := &cobra.Command{
-		Use: "verify SCHEME [FILE|-]", Short: "Verify a request, and say why it does not verify", Args: takes(cobra.RangeArgs(1, 2)),
+		Use: "verify SCHEME [FILE|-]", Short: "Verify a request, and say why it does not verify",
 		Long: "Verify a request as a source of the scheme does. If it does not verify, undo usual changes until it does, and name them: the " +
 			"body was parsed and written again, trimmed or re-encoded; the clock is off; the key was not decoded; the signature is in " +
 			"another encoding or covers something else; a proxy renamed a header. Exits with 8 if the request does not verify.\n\n" +

@@ -17,7 +17,7 @@ var commit, date string
 
 func (s *session) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version, its commit and the commit's date", Args: takes(cobra.NoArgs),
+		Use: "version", Short: "Print the version, its commit and the commit's date",
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 			stamped := map[string]string{}
 			if info, ok := debug.ReadBuildInfo(); ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 
 func replayWatch(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "watch REPLAY_ID", Short: "Wait until a replay is finished, and show its progress", Args: takes(cobra.ExactArgs(1)),
+		Use: "watch REPLAY_ID", Short: "Wait until a replay is finished, and show its progress",
 		Long: "Wait until a replay is finished, and show its progress on stderr. Exits with 9 when a delivery did not arrive.",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			one, err := r.Replay(ctx, args[0])
@@ -48,13 +49,8 @@ func watch(ctx context.Context, r reader, all []client.Replay) error {
 		all[i] = *one
 		undelivered += one.Failed + max(0, one.Total-one.Made)
 	}
-	if err := printReplays(r, all); err != nil {
-		return err
-	}
-	if undelivered > 0 {
-		return cli.Partial("%s not delivered", say.Many(undelivered, "delivery", "deliveries"))
-	}
-	return nil
+	missing := cli.Partial("%s not delivered", say.Many(undelivered, "delivery", "deliveries"))
+	return cmp.Or(printReplays(r, all), missing.If(undelivered > 0))
 }
 
 // until polls a job until it is finished, and shows its progress.

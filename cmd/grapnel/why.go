@@ -15,7 +15,7 @@ import (
 
 func (s *session) whyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "why ID", Short: "Say why a delivery, an event's deliveries, an endpoint or an issue fail", Args: takes(cobra.ExactArgs(1)),
+		Use: "why ID", Short: "Say why a delivery, an event's deliveries, an endpoint or an issue fail",
 		Long: "Says what became of a delivery or of each delivery of an event, and what the failures of their endpoints have in common that successes " +
 			"have not. A cause is something that failures are associated with; a receiver's code is not to be seen from here.",
 		Example: "grapnel why dlv_…\ngrapnel why evt_…\ngrapnel why Warehouse\ngrapnel why iss_…",

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Confirm asks a question. yes, the flag, answers it. Without the flag it fails if standard input
-// is not a terminal: then no person can answer.
-func (w *World) Confirm(yes bool, format string, args ...any) error {
+// Confirm asks a question, unless Yes answers it. It fails if standard input is not a terminal: then
+// no person can answer.
+func (w *World) Confirm(format string, args ...any) error {
 	question := Clean(fmt.Sprintf(format, args...))
-	if yes {
+	if w.Yes {
 		return nil
 	}
 	if _, there := terminal(w.Stdin); !there {
@@ -24,11 +24,11 @@ func (w *World) Confirm(yes bool, format string, args ...any) error {
 }
 
 // ConfirmAtTerminal asks as Confirm does; without a terminal the answer is yes.
-func (w *World) ConfirmAtTerminal(yes bool, format string, args ...any) error {
+func (w *World) ConfirmAtTerminal(format string, args ...any) error {
 	if _, there := terminal(w.Stdin); !there {
 		return nil
 	}
-	return w.Confirm(yes, format, args...)
+	return w.Confirm(format, args...)
 }
 
 func (w *World) asked(question string) error {

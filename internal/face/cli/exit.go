@@ -38,6 +38,20 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Text }
 
+// Advise adds advice.
+func (f *Fault) Advise(next string) *Fault {
+	f.Next = next
+	return f
+}
+
+// If is nil unless a condition holds.
+func (f *Fault) If(is bool) error {
+	if !is {
+		return nil
+	}
+	return f
+}
+
 // Usagef is the fault of invalid usage.
 func Usagef(format string, args ...any) *Fault {
 	return &Fault{Exit: ExitUsage, Code: "usage", Text: fmt.Sprintf(format, args...)}

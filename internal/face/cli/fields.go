@@ -38,6 +38,7 @@ var kinds = map[string]kind{
 	"list or none": {"LIST|none", bindList, readListOrNone},
 	"contents":     {"TEXT|@FILE|-", bindContents, readContents},
 	"int":          {"N", func(f *pflag.FlagSet, name, about string) { f.Int(name, 0, about) }, plain((*pflag.FlagSet).GetInt)},
+	"number":       {"N", func(f *pflag.FlagSet, name, about string) { f.Float64(name, 0, about) }, plain((*pflag.FlagSet).GetFloat64)},
 	"switch":       {"", func(f *pflag.FlagSet, name, about string) { f.Bool(name, false, about) }, plain((*pflag.FlagSet).GetBool)},
 	"size":         {"SIZE", func(f *pflag.FlagSet, name, about string) { f.Var(new(Size), name, about) }, readSize},
 	"time":         {"TIME", func(f *pflag.FlagSet, name, about string) { f.Var(new(Moment), name, about) }, readTime},
@@ -85,13 +86,14 @@ func Bind(flags *pflag.FlagSet, verb string, settings []Setting) {
 }
 
 // Fields makes a document of the flags that were given. A flag that was not given sets no field, so
-// an update changes nothing else and a create leaves the field to the server.
-func (w *World) Fields(flags *pflag.FlagSet, settings []Setting) (map[string]any, error) {
+// an update changes nothing else and a create leaves the field to the server. An empty flag is a
+// value of an update alone; elsewhere it is one of an unset variable, as in --tenant "$TENANT".
+func (w *World) Fields(flags *pflag.FlagSet, settings []Setting, update bool) (map[string]any, error) {
 	doc := map[string]any{}
 	for i := range settings {
 		s := &settings[i]
-		if !flags.Changed(s.Flag) || s.Verb == "create" && s.Kind != "limit" && flags.Lookup(s.Flag).Value.String() == "" {
-			continue // empty, as from an unset variable in --tenant "$TENANT": create has a default
+		if !flags.Changed(s.Flag) || !update && s.Kind != "limit" && flags.Lookup(s.Flag).Value.String() == "" {
+			continue
 		}
 		value, err := s.kindOf().read(w, flags, s.Flag)
 		if err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 
@@ -28,30 +27,10 @@ func LogLevel(format, level string) (least slog.Level, err error) {
 func (w *World) Logger(format string, least slog.Leveler) *slog.Logger {
 	switch {
 	case format == "json":
-		lines := slog.NewJSONHandler(w.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
-		w.lines = slog.New(lines) // notes and errors are written at any level of the log
-		return slog.New(leveled{lines, least})
+		w.lines = slog.New(slog.NewJSONHandler(w.Stderr, nil)) // notes and errors are written at any level of the log
+		return slog.New(slog.NewJSONHandler(w.Stderr, &slog.HandlerOptions{Level: least}))
 	case w.Colour(w.Stderr):
 		return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"}))
 	}
 	return slog.New(slog.NewTextHandler(w.Stderr, &slog.HandlerOptions{Level: least}))
-}
-
-// leveled is a handler for records from a level on.
-type leveled struct {
-	slog.Handler
-	least slog.Leveler
-}
-
-// Enabled says whether records of the level are written.
-func (h leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least.Level() }
-
-// WithAttrs returns a handler of the same level.
-func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return leveled{h.Handler.WithAttrs(attrs), h.least}
-}
-
-// WithGroup returns a handler of the same level.
-func (h leveled) WithGroup(name string) slog.Handler {
-	return leveled{h.Handler.WithGroup(name), h.least}
 }

@@ -19,11 +19,7 @@ type Given struct {
 }
 
 // Reloads marks the settings of which a running server takes a change over.
-func Reloads(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		annotate(flags, name, reloads, "yes")
-	}
-}
+func Reloads(flags *pflag.FlagSet, names ...string) { mark(flags, reloads, names) }
 
 // Conceal keeps flags out of help that stay settings, but for some.
 func Conceal(flags *pflag.FlagSet, but ...string) {

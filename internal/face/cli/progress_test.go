@@ -42,10 +42,11 @@ func TestConfirm(t *testing.T) {
 		}
 	}
 	w := &World{Stdin: strings.NewReader("y\n"), Stderr: &bytes.Buffer{}}
-	if err := w.Confirm(false, "Replay?"); Explain(err).Exit != ExitUsage || !strings.Contains(Explain(err).Next, "--yes") {
+	if err := w.Confirm("Replay?"); Explain(err).Exit != ExitUsage || !strings.Contains(Explain(err).Next, "--yes") {
 		t.Errorf("nobody there: %v", err)
 	}
-	if err := w.Confirm(true, "Replay?"); err != nil {
+	w.Yes = true
+	if err := w.Confirm("Replay?"); err != nil {
 		t.Errorf("said before: %v", err)
 	}
 	in, typing := io.Pipe() // nothing is typed

@@ -97,6 +97,46 @@ var (
 		{"proxy", "proxy", "content", "forward proxy of its endpoints that name none, and of its channels but for mails, such as http://user:password@proxy.example.com:3128; '' removes it", ""},
 	}
 
+	IncidentSettings = []Setting{
+		{"text", "text", "text", "first message to the readers; it is public", ""},
+		{"impact", "impact", "none|degraded|outage", "how bad it is; degraded if not given", ""},
+		{"component", "components", "list", "part that it is about: accepting, delivering, receiving, dashboard; may be repeated", ""},
+		{"status", "status", "investigating|identified|monitoring", "state of the work; investigating if not given", "open"},
+		{"from", "starts_at", "past", "when it began: 2026-01-31T12:00:00Z, or 20m for twenty minutes ago; now if not given", "open"},
+		{"from", "starts_at", "time", "when it begins", "plan"},
+		{"to", "ends_at", "time", "when it ends", "plan"},
+	}
+
+	IncidentUpdateSettings = []Setting{
+		{"text", "text", "text", "message to the readers; it is public", "update"},
+		{"text", "text", "text", "last message to the readers; it is public", "resolve"},
+		{"status", "status", "investigating|identified|monitoring|resolved", "state of the work; as before if not given", "update"},
+		{"to", "ends_at", "time", "another end of planned maintenance", "update"},
+	}
+
+	BacktestSettings = []Setting{
+		{"for", "for", "text", "how far to look back: 1h to 62d; 28d if not given", ""},
+		{"threshold", "threshold", "number", "instead of the threshold in force", ""},
+	}
+
+	PortalLinkSettings = []Setting{
+		{"scope", "scopes", "list", "read, replay, endpoints:write, secrets:reveal, payload:read, alerts:read (default read)", ""},
+		{"endpoint", "endpoints", "list", "only this endpoint; repeat for several (default all)", ""},
+		{"expires-in", "expires_in", "text", "how long the link can be opened (default 15m)", ""},
+		{"session", "session", "text", "how long the portal stays open (default 1h)", ""},
+		{"subject", "subject", "text", "who opens it, for the audit", ""},
+		{"theme", "theme", "text", "colours: auto, light or dark", ""},
+		{"locale", "locale", "text", "how dates and times are written, such as de-DE", ""},
+		{"return-url", "return_url", "text", "where the portal's link back leads", ""},
+	}
+
+	ErasureSettings = slices.Concat([]Setting{
+		{"tenant", "tenant", "text", "whose events", ""},
+		{"event-key", "key", "text", "events with this ordering key", ""},
+		{"metadata", "metadata", "headers", "events with all of these members in their metadata: name=value", ""},
+		{"filter", "filter", "text", "events that this CEL expression is true for, as in endpoints", ""},
+	}, Reason)
+
 	KeySettings = []Setting{
 		{"name", "name", "text", "purpose of the key", ""},
 		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},
@@ -115,6 +155,9 @@ var matching = []Setting{
 	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given default, with three attempts in ten minutes after 400, 413, 415 or 422; for queues queue", ""},
 	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
 }
+
+// Reason is why something is done.
+var Reason = []Setting{{"reason", "reason", "text", "why, for the audit", ""}}
 
 // owner is set when an object is created, and stays.
 var owner = []Setting{{"tenant", "tenant", "text", "tenant that owns it", "create"}}
@@ -159,6 +202,15 @@ var (
 		{"owner", "owner", "text", "a person or team that takes care of it; '' removes it", ""},
 		{"note", "note", "text", "for the next person who looks at it; '' for none", ""},
 	}
+
+	InboxFilters = slices.Concat([]Setting{
+		{"source", "source", "text", "only this source", ""},
+		{"outcome", "outcome", "accepted|unverified|conflict|refused", "only this outcome; unverified: in quarantine, conflict: same id, other body, refused: of an outbox", ""},
+		{"since", "from", "past", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago", ""},
+		{"until", "to", "time", "only requests received before this time", ""},
+	}, OnlyTenant)
+
+	RuleOfTenant = []Setting{{"tenant", "tenant", "text", "rules of this tenant; without it those of the operator, for keys that are bound to no tenant", ""}}
 
 	AuditFilters = slices.Concat([]Setting{
 		{"endpoint", "endpoint", "text", "only this endpoint and its deliveries", ""},

@@ -24,17 +24,15 @@ func FromVariables(flags *pflag.FlagSet, names ...string) {
 }
 
 // FromFile lets flags come from the config file, where their names are written with underscores.
-func FromFile(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		annotate(flags, name, fromFile, "yes")
-	}
-}
+func FromFile(flags *pflag.FlagSet, names ...string) { mark(flags, fromFile, names) }
 
 // Secret marks flags whose values errors do not repeat. Their variable with _FILE at its end names
 // a file with the value.
-func Secret(flags *pflag.FlagSet, names ...string) {
+func Secret(flags *pflag.FlagSet, names ...string) { mark(flags, keptQuiet, names) }
+
+func mark(flags *pflag.FlagSet, annotation string, names []string) {
 	for _, name := range names {
-		annotate(flags, name, keptQuiet, "yes")
+		annotate(flags, name, annotation, "yes")
 	}
 }
 

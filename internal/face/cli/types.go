@@ -18,6 +18,7 @@ type World struct {
 	Environ func() []string                  // all variables, as NAME=VALUE; nil: unknown
 	Now     func() time.Time
 
+	Yes         bool            // questions are answered with it instead of being asked
 	Interrupted <-chan struct{} // closed by a signal to stop; nil: never
 
 	hangup atomic.Pointer[func() bool] // see OnHangup
