@@ -16,16 +16,10 @@ import (
 
 // deadLettersModel lists deliveries that failed and need a decision, under a search.
 type deadLettersModel struct {
-	filters
-	pager
-	Search  search
-	Verdict verdict
-	Views   []savedView
+	listing
 	Groups  []deadGroup
 	Counted string // what the counts are of
 	Rows    []deadRow
-	Hint    string // why there are no rows
-	Clear   string // where the list is without the search; empty: there is none
 	Replay  string // where selected ones are replayed; empty: the session may not
 	Set     string // where they are noted on
 	Bulk    bulk
@@ -83,7 +77,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	if err != nil {
 		return deadLettersModel{}, err
 	}
-	m, f := deadLettersModel{Search: s, Views: v.searches("/dead-letters", deadViews, s.Text)}, s.Filter
+	m, f := deadLettersModel{listing: listing{Search: s, Views: v.searches("/dead-letters", deadViews, s.Text)}}, s.Filter
 	if f.Status != nil {
 		m.Search.Faults = append(m.Search.Faults, "Every dead letter has the status failed; status: changes nothing here.")
 	}

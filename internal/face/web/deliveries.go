@@ -14,21 +14,26 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/words"
 )
 
-// deliveriesModel is a list of deliveries under a search.
-type deliveriesModel struct {
+// listing is what all lists under a search have.
+type listing struct {
 	pager
 	filters
 	Search  search
 	Verdict verdict
 	Views   []savedView
-	Chart   *histogram // what deliveries ended in, by time; nil: none did
-	Rows    []deliveryRow
-	Empty   string // why there are no rows
-	Hint    string // what to do about that
+	Hint    string // why there are no rows, or what to do about that
 	Clear   string // where the list is without the search; empty: there is none
 	Publish string // a command to copy, when nothing was ever published
-	Replay  string // the preview of a replay of all that match; empty: none of them is finished
-	Bulk    bulk
+}
+
+// deliveriesModel is a list of deliveries under a search.
+type deliveriesModel struct {
+	listing
+	Chart  *histogram // what deliveries ended in, by time; nil: none did
+	Rows   []deliveryRow
+	Empty  string // why there are no rows
+	Replay string // the preview of a replay of all that match; empty: none of them is finished
+	Bulk   bulk
 }
 
 // savedViews are the searches that people need at night.
@@ -42,7 +47,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	if err != nil {
 		return deliveriesModel{}, err
 	}
-	m := deliveriesModel{Search: s, Views: v.searches("/deliveries", savedViews, s.Text)}
+	m := deliveriesModel{listing: listing{Search: s, Views: v.searches("/deliveries", savedViews, s.Text)}}
 	if len(s.Faults) > 0 {
 		m.filters = v.filters("/deliveries", &s, seenIn(nil))
 		m.unread(v)

@@ -15,16 +15,9 @@ import (
 
 // eventsModel is a list of events under a search.
 type eventsModel struct {
-	pager
-	filters
-	Search  search
-	Verdict verdict
-	Rows    []eventRow
-	Hint    string // why there are no rows
-	Clear   string
-	Publish string // a command to copy, when nothing was ever published
-	Views   []savedView
-	Twice   []twiceRow // events that came again, in the place of Rows
+	listing
+	Rows  []eventRow
+	Twice []twiceRow // events that came again, in the place of Rows
 }
 
 // eventRow is one event in a list.
@@ -57,14 +50,11 @@ func eventSearch(v *visit) (search, client.EventFilter, error) {
 }
 
 func events(v *visit) (eventsModel, error) {
-	if err := v.tooLong(v.URL.Query().Get("q")); err != nil {
-		return eventsModel{}, err
-	}
 	s, f, err := eventSearch(v)
 	if err != nil {
 		return eventsModel{}, err
 	}
-	m := eventsModel{Search: s}
+	m := eventsModel{listing: listing{Search: s}}
 	if s.Jump != "" {
 		return m, jumped(s.Jump)
 	}

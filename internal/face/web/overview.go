@@ -38,10 +38,7 @@ func drawn(s picture.SVG) template.HTML { return template.HTML(s) }
 const mostEyes = 8
 
 // hour is one hour of totals, also if nothing happened in it.
-type hour struct {
-	At time.Time
-	client.Totals
-}
+type hour client.Bucket
 
 // hourly fills in the hours that the API leaves out because nothing happened in them.
 func hourly(buckets []client.Bucket, from, now time.Time) []hour {

@@ -111,7 +111,8 @@ func statistics(v *visit) (m statsModel, err error) {
 	if s.by == "hour" || s.by == "day" {
 		m.Chart = v.statsChart(&s, stats)
 	}
-	return m, m.rows(v, &s, stats)
+	m.rows(v, &s, stats)
+	return m, nil
 }
 
 // statsAnswer is the sentence above the page, and its numbers.

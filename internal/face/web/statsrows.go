@@ -19,7 +19,7 @@ import (
 )
 
 // rows are the groups, or the reasons.
-func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
+func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) {
 	if s.by == "reason" {
 		var most int64
 		for _, r := range stats.Reasons {
@@ -28,7 +28,7 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 		for _, r := range stats.Reasons {
 			m.Reasons = append(m.Reasons, v.statsReason(s, r, most))
 		}
-		return nil
+		return
 	}
 	var most int64
 	for i := range stats.Groups {
@@ -57,7 +57,6 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	} else if n := len(stats.Groups); n > 0 && stats.Groups[n-1].Other {
 		m.Hint = "the busiest " + say.Count(n-1) + "; the last row adds up the others"
 	}
-	return nil
 }
 
 // statsLinks are where a group's deliveries and its reasons are.

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// handler makes the handler of all requests that with answers. An error is answered by fail.
+// handler makes the handler of requests that a function answers. If it returns an error, fail answers.
 func (w *web) handler(with func(*visit) error) http.HandlerFunc {
 	return w.headed(func(rw http.ResponseWriter, r *http.Request) {
 		v := w.visit(rw, r)
