@@ -150,9 +150,82 @@ func escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
+// member is an object's member of a name, unless it is null.
+func (n *node) member(name string) (node, bool) {
+	for _, m := range n.members {
+		if m.name == name {
+			return m.node, m.kind != kindNull
+		}
+	}
+	return node{}, false
+}
+
 // has says whether an object has a member that is not null.
 func (n *node) has(name string) bool {
-	return slices.ContainsFunc(n.members, func(m member) bool { return m.name == name && m.kind != kindNull })
+	_, ok := n.member(name)
+	return ok
+}
+
+// field is a member that an object may have.
+type field struct {
+	name    string
+	read    func(node) // nil: it has been read
+	nulls   bool       // read gets null; else null is the same as an omission
+	missing string     // the fault of an object without it; empty: none
+}
+
+// of is a field that read puts into a variable.
+func of[T any](name string, read func(node, *T), into *T) field {
+	return field{name: name, read: func(n node) { read(n, into) }}
+}
+
+// text is a field that has a string.
+func text[T ~string](r *reader, name string, into *T) field {
+	return field{name: name, read: func(n node) { word(r, n, into) }}
+}
+
+func (f field) withNull() field {
+	f.nulls = true
+	return f
+}
+
+func (f field) needed(missing string) field {
+	f.missing = missing
+	return f
+}
+
+// members reads the members of an object. when says in which case these are its fields.
+func (r *reader) members(n node, when string, fields ...field) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+		if f.missing != "" && !n.has(f.name) {
+			r.wrong(n.pointer+"/"+f.name, "%s", f.missing)
+		}
+	}
+	for _, m := range n.members {
+		i := slices.Index(names, m.name)
+		switch {
+		case i < 0:
+			r.wrong(m.pointer, "is not a field here; the fields are %s%s", strings.Join(names, ", "), when)
+		case fields[i].read != nil && (m.kind != kindNull || fields[i].nulls):
+			fields[i].read(m.node)
+		}
+	}
+}
+
+// list reads an array. It returns false if an item, or the whole, is at fault.
+func list[T any](r *reader, n node, read func(node, *T)) (all []T, ok bool) {
+	if !r.is(n, kindArray) {
+		return nil, false
+	}
+	before := len(r.errs)
+	for _, item := range n.items {
+		var v T
+		read(item, &v)
+		all = append(all, v)
+	}
+	return all, len(r.errs) == before
 }
 
 // is says whether the value is of the kind wanted, and reports it if not.
@@ -162,11 +235,6 @@ func (r *reader) is(n node, want kind) bool {
 	}
 	r.wrong(n.pointer, "is %s where %s was expected", n.kind, want)
 	return false
-}
-
-// unknown reports a member that the object does not have.
-func (r *reader) unknown(n node, known string) {
-	r.wrong(n.pointer, "is not a field here; the fields are %s", known)
 }
 
 func (r *reader) duration(n node, into *Duration) {
@@ -216,9 +284,11 @@ func (r *reader) float(n node, into *float64) {
 	*into = f
 }
 
-// word reads a string into any type that is one.
-func word[T ~string](r *reader, n node, into *T) {
-	if r.is(n, kindString) {
+// word reads a string into any type that is one. It returns false if the value is none.
+func word[T ~string](r *reader, n node, into *T) bool {
+	ok := r.is(n, kindString)
+	if ok {
 		*into = T(n.text)
 	}
+	return ok
 }

@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // Parse is ParseOn with the presets alone.
 func Parse(raw []byte) (Policy, error) { return ParseOn(raw, Preset) }
@@ -40,16 +37,23 @@ func (r *reader) policy(root node) Policy {
 	if root.has("schedule") {
 		p.MaxAttempts = unlimited
 	}
-	for _, m := range root.members {
-		switch {
-		case m.kind == kindNull && m.name == "max_attempts":
-			p.MaxAttempts = 0
-		case m.kind == kindNull && m.name == "max_age":
-			p.MaxAge = 0
-		case m.kind != kindNull || !isField(m.name):
-			r.field(&p, m)
-		}
-	}
+	r.members(root, "",
+		text(r, "name", &p.Name),
+		field{name: "preset"}, // see base
+		text(r, "shape", &p.Shape),
+		of("timeout", r.duration, &p.Timeout),
+		of("schedule", r.schedule, &p.Schedule),
+		of("jitter", r.jitter, &p.Jitter),
+		of("max_attempts", orNone(r.limit), &p.MaxAttempts).withNull(),
+		of("max_age", orNone(r.age), &p.MaxAge).withNull(),
+		of("success", r.success, &p.Success),
+		of("classify", r.classify, &p.Classify),
+		of("limits", r.limits, &p.Limits),
+		text(r, "retry_after", &p.RetryAfter),
+		text(r, "on_exhausted", &p.OnExhausted),
+		text(r, "then", &p.Then),
+		of("disable", r.disable, &p.Disable),
+		of("breaker", r.breaker, &p.Breaker))
 	if p.MaxAttempts == unlimited {
 		p.MaxAttempts = 0
 		if p.Schedule.endless() && p.MaxAge == 0 {
@@ -59,103 +63,51 @@ func (r *reader) policy(root node) Policy {
 	return p
 }
 
-// base is what the document's fields change.
-func (r *reader) base(root node) Policy {
-	usual, _ := Preset(r.usual)
-	for _, m := range root.members {
-		if m.name != "preset" || m.kind == kindNull {
-			continue
-		}
-		var name string
-		before := len(r.errs)
-		word(r, m.node, &name)
-		if base, ok := r.named(name); ok {
-			return base.Copy(name)
-		}
-		if len(r.errs) == before {
-			r.wrong(m.pointer, "is not the name of a policy")
-		}
-	}
-	return usual.Copy(r.usual)
-}
-
 // unlimited marks max_attempts as left out by a document that may end by itself.
 const unlimited = -1 << 31
 
-const policyFields = "name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, limits, retry_after, " +
-	"on_exhausted, then, disable, breaker"
-
-func isField(name string) bool {
-	switch name {
-	case "name", "preset", "shape", "timeout", "schedule", "jitter", "max_attempts", "max_age", "success", "classify", "limits", "retry_after",
-		"on_exhausted", "then", "disable", "breaker":
-		return true
+// base is what the document's fields change.
+func (r *reader) base(root node) Policy {
+	var name string
+	if preset, ok := root.member("preset"); ok && word(r, preset, &name) {
+		if base, known := r.named(name); known {
+			return base.Copy(name)
+		}
+		r.wrong(preset.pointer, "is not the name of a policy")
 	}
-	return false
+	usual, _ := Preset(r.usual)
+	return usual.Copy(r.usual)
 }
 
-func (r *reader) field(p *Policy, m member) {
-	switch m.name {
-	case "name":
-		word(r, m.node, &p.Name)
-	case "preset": // see base
-	case "shape":
-		word(r, m.node, &p.Shape)
-	case "timeout":
-		r.duration(m.node, &p.Timeout)
-	case "schedule":
-		r.schedule(m.node, &p.Schedule)
-	case "jitter":
-		r.jitter(m.node, &p.Jitter)
-	case "max_attempts":
-		r.limit(m.node, &p.MaxAttempts)
-	case "max_age":
-		r.age(m.node, &p.MaxAge)
-	case "success":
-		r.success(m.node, &p.Success)
-	case "classify":
-		r.classify(m.node, &p.Classify)
-	case "limits":
-		r.limits(m.node, &p.Limits)
-	case "retry_after":
-		word(r, m.node, &p.RetryAfter)
-	case "on_exhausted":
-		word(r, m.node, &p.OnExhausted)
-	case "then":
-		word(r, m.node, &p.Then)
-	case "disable":
-		r.disable(m.node, &p.Disable)
-	case "breaker":
-		r.breaker(m.node, &p.Breaker)
-	default:
-		r.unknown(m.node, policyFields)
-	}
-}
-
-// limit and age refuse 0, which could be read as "none" and as "no limit": null says the latter.
 func (r *reader) limit(n node, into *int) {
-	var limit int
-	before := len(r.errs)
-	r.integer(n, &limit)
-	if len(r.errs) == before && limit == 0 {
-		r.wrong(n.pointer, "must be 1 or more; null is no limit")
-		return
-	}
-	if len(r.errs) == before {
-		*into = limit
-	}
+	bound(r, n, r.integer, into, "must be 1 or more; null is no limit")
 }
 
 func (r *reader) age(n node, into *Duration) {
-	var age Duration
+	bound(r, n, r.duration, into, "must be longer than 0s; null is no limit")
+}
+
+// bound refuses 0, which could be read as "none" and as "no limit": null says the latter.
+func bound[T int | Duration](r *reader, n node, read func(node, *T), into *T, must string) {
+	var most T
 	before := len(r.errs)
-	r.duration(n, &age)
-	if len(r.errs) == before && age == 0 {
-		r.wrong(n.pointer, "must be longer than 0s; null is no limit")
-		return
+	switch read(n, &most); {
+	case len(r.errs) > before:
+	case most == 0:
+		r.wrong(n.pointer, "%s", must)
+	default:
+		*into = most
 	}
-	if len(r.errs) == before {
-		*into = age
+}
+
+// orNone reads null as 0, which is no limit.
+func orNone[T int | Duration](read func(node, *T)) func(node, *T) {
+	return func(n node, into *T) {
+		if n.kind == kindNull {
+			*into = 0
+			return
+		}
+		read(n, into)
 	}
 }
 
@@ -167,18 +119,25 @@ func (r *reader) schedule(n node, into *Schedule) {
 	if n.has("base") && !n.has("delays") {
 		s.Mode = Exponential
 	}
-	for _, m := range n.members {
-		if m.name == "mode" && m.kind != kindNull {
-			word(r, m.node, &s.Mode)
-		}
+	if mode, ok := n.member("mode"); ok {
+		word(r, mode, &s.Mode)
 	}
+	// the fields of the other mode may be null
+	n.members = slices.DeleteFunc(slices.Clone(n.members), func(m member) bool { return m.kind == kindNull })
 	before := len(r.errs)
 	if s.Mode == Exponential {
 		s.Factor, s.Max = 2, Duration(MaxRetryAfter)
-		r.exponential(n, &s)
+		r.members(n, " (mode "+string(Exponential)+")",
+			field{name: "mode"},
+			of("base", r.duration, &s.Base).needed("is required: the wait before the second attempt"),
+			of("factor", r.float, &s.Factor),
+			of("max", r.duration, &s.Max))
 	} else {
 		s.Tail = TailStop
-		r.table(n, &s)
+		r.members(n, " (mode "+string(SincePrevious)+" or "+string(SinceFirst)+")",
+			field{name: "mode"},
+			of("delays", r.delays, &s.Delays).needed("is required: one delay per attempt, the first is the wait before attempt 1"),
+			text(r, "tail", &s.Tail))
 	}
 	if len(r.errs) == before {
 		*into = s // which check judges
@@ -193,83 +152,24 @@ func (r *reader) schedule(n node, into *Schedule) {
 	}
 }
 
-func (r *reader) exponential(n node, s *Schedule) {
-	if !n.has("base") {
-		r.wrong(n.pointer+"/base", "is required: the wait before the second attempt")
-	}
-	for _, m := range n.members {
-		switch {
-		case m.name == "mode" || m.kind == kindNull:
-		case m.name == "base":
-			r.duration(m.node, &s.Base)
-		case m.name == "factor":
-			r.float(m.node, &s.Factor)
-		case m.name == "max":
-			r.duration(m.node, &s.Max)
-		default:
-			r.unknown(m.node, "mode, base, factor, max (mode "+string(Exponential)+")")
-		}
-	}
-}
-
-func (r *reader) table(n node, s *Schedule) {
-	if !n.has("delays") {
-		r.wrong(n.pointer+"/delays", "is required: one delay per attempt, the first is the wait before attempt 1")
-	}
-	for _, m := range n.members {
-		switch {
-		case m.name == "mode" || m.kind == kindNull:
-		case m.name == "delays":
-			if !r.is(m.node, kindArray) {
-				continue
-			}
-			s.Delays = make([]Duration, len(m.items))
-			for i, item := range m.items {
-				r.duration(item, &s.Delays[i])
-			}
-		case m.name == "tail":
-			word(r, m.node, &s.Tail)
-		default:
-			r.unknown(m.node, "mode, delays, tail (mode "+string(SincePrevious)+" or "+string(SinceFirst)+")")
-		}
-	}
-}
+func (r *reader) delays(n node, into *[]Duration) { *into, _ = list(r, n, r.duration) }
 
 func (r *reader) jitter(n node, into *Jitter) {
+	var j Jitter
 	switch n.kind {
 	case kindNumber:
-		j := Jitter{}
 		r.float(n, &j.Fraction)
-		*into = j
 	case kindObject:
-		j := Jitter{}
-		if !n.has("add") {
-			r.wrong(n.pointer+"/add", "is required: the most that is added")
-		}
-		for _, m := range n.members {
-			switch {
-			case m.name != "add":
-				r.unknown(m.node, "add")
-			case m.kind != kindNull:
-				r.duration(m.node, &j.Add)
-			}
-		}
-		*into = j
+		r.members(n, "", of("add", r.duration, &j.Add).needed("is required: the most that is added"))
 	default:
 		r.wrong(n.pointer, `is %s where a fraction such as 0.1 or {"add":"5s"} was expected`, n.kind)
+		return
 	}
+	*into = j
 }
 
 func (r *reader) success(n node, into *[]string) {
-	if !r.is(n, kindArray) {
-		return
-	}
-	set := make([]string, len(n.items))
-	before := len(r.errs)
-	for i, item := range n.items {
-		word(r, item, &set[i])
-	}
-	if len(r.errs) == before {
+	if set, ok := list(r, n, func(n node, into *string) { word(r, n, into) }); ok {
 		*into = set
 	}
 }
@@ -281,98 +181,51 @@ func (r *reader) classify(n node, into *map[string]Decision) {
 	rules := map[string]Decision{}
 	for _, m := range n.members {
 		var d Decision
-		before := len(r.errs)
-		if word(r, m.node, &d); len(r.errs) == before {
+		if word(r, m.node, &d) {
 			rules[m.name] = d
 		}
 	}
-	*into = maps.Clone(rules)
+	*into = rules
 }
 
 func (r *reader) limits(n node, into *[]Limit) {
-	if !r.is(n, kindArray) {
-		return
-	}
-	var limits []Limit
-	if len(n.items) > 0 {
-		limits = make([]Limit, len(n.items))
-	}
-	before := len(r.errs)
-	for i, item := range n.items {
-		if !r.is(item, kindObject) {
-			continue
+	limits, ok := list(r, n, func(n node, into *Limit) {
+		if r.is(n, kindObject) {
+			r.members(n, "",
+				of("codes", r.success, &into.Codes).needed("is required: statuses or error classes, as in classify").withNull(),
+				of("attempts", r.integer, &into.Attempts).needed("is required: the most attempts after such an answer").withNull(),
+				of("within", r.age, &into.Within).withNull())
 		}
-		if !item.has("codes") {
-			r.wrong(item.pointer+"/codes", "is required: statuses or error classes, as in classify")
-		}
-		if !item.has("attempts") {
-			r.wrong(item.pointer+"/attempts", "is required: the most attempts after such an answer")
-		}
-		for _, m := range item.members {
-			switch {
-			case m.name == "codes":
-				r.success(m.node, &limits[i].Codes)
-			case m.name == "attempts":
-				r.integer(m.node, &limits[i].Attempts)
-			case m.name == "within":
-				r.age(m.node, &limits[i].Within)
-			default:
-				r.unknown(m.node, "codes, attempts, within")
-			}
-		}
-	}
-	if len(r.errs) == before {
+	})
+	if ok {
 		*into = limits
 	}
 }
 
 func (r *reader) disable(n node, into *Disable) {
-	if !r.is(n, kindObject) {
-		return
-	}
-	for _, m := range n.members {
-		switch {
-		case m.kind == kindNull && (m.name == "consecutive" || m.name == "of" || m.name == "after" || m.name == "pending"):
-		case m.name == "consecutive":
-			r.integer(m.node, &into.Consecutive)
-		case m.name == "of":
-			word(r, m.node, &into.Of)
-		case m.name == "after":
-			r.duration(m.node, &into.After)
-		case m.name == "pending":
-			word(r, m.node, &into.Pending)
-		default:
-			r.unknown(m.node, "consecutive, of, after, pending")
-		}
+	if r.is(n, kindObject) {
+		r.members(n, "",
+			of("consecutive", r.integer, &into.Consecutive),
+			text(r, "of", &into.Of),
+			of("after", r.duration, &into.After),
+			text(r, "pending", &into.Pending))
 	}
 }
 
 func (r *reader) breaker(n node, into **Breaker) {
-	if n.kind == kindBool && !n.truth {
+	switch {
+	case n.kind == kindBool && !n.truth:
 		*into = &Breaker{Off: true}
-		return
-	}
-	if n.kind != kindObject {
+	case n.kind != kindObject:
 		r.wrong(n.pointer, "is neither false, which is no breaker, nor null, which is the default one, nor an object")
-		return
+	default:
+		b := DefaultBreaker()
+		r.members(n, "",
+			of("failures", r.integer, &b.Failures),
+			of("ratio", r.float, &b.Ratio),
+			of("window", r.duration, &b.Window),
+			of("probe", r.duration, &b.Probe),
+			of("probe_max", r.duration, &b.ProbeMax))
+		*into = &b
 	}
-	b := DefaultBreaker()
-	for _, m := range n.members {
-		switch {
-		case m.kind == kindNull && slices.Contains([]string{"failures", "ratio", "window", "probe", "probe_max"}, m.name):
-		case m.name == "failures":
-			r.integer(m.node, &b.Failures)
-		case m.name == "ratio":
-			r.float(m.node, &b.Ratio)
-		case m.name == "window":
-			r.duration(m.node, &b.Window)
-		case m.name == "probe":
-			r.duration(m.node, &b.Probe)
-		case m.name == "probe_max":
-			r.duration(m.node, &b.ProbeMax)
-		default:
-			r.unknown(m.node, "failures, ratio, window, probe, probe_max")
-		}
-	}
-	*into = &b
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,25 +60,13 @@ func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, err
 	if !root.has("outage") {
 		r.wrong("/outage/duration", "is required")
 	}
-	for _, m := range root.members {
-		switch {
-		case m.kind == kindNull && slices.Contains([]string{"policy", "outage", "rate", "duration", "keys", "seed"}, m.name):
-		case m.name == "policy":
-			r.policyOrName(m.node, &s.Policy)
-		case m.name == "outage":
-			r.outage(m.node, &s.Outage)
-		case m.name == "rate":
-			r.rate(m.node, &s.Rate)
-		case m.name == "duration":
-			r.duration(m.node, &s.Duration)
-		case m.name == "keys":
-			r.integer(m.node, &s.Keys)
-		case m.name == "seed":
-			r.seed(m.node, &s.Seed)
-		default:
-			r.unknown(m.node, "policy, outage, rate, duration, keys, seed")
-		}
-	}
+	r.members(root, "",
+		of("policy", r.policyOrName, &s.Policy),
+		of("outage", r.outage, &s.Outage),
+		of("rate", r.rate, &s.Rate),
+		of("duration", r.duration, &s.Duration),
+		of("keys", r.integer, &s.Keys),
+		of("seed", r.seed, &s.Seed))
 	if !root.has("duration") {
 		s.Duration = s.Outage.After + s.Outage.Duration
 	}
@@ -110,30 +97,14 @@ func (r *reader) policyOrName(n node, into *Policy) {
 }
 
 func (r *reader) outage(n node, into *Outage) {
-	if !r.is(n, kindObject) {
-		return
-	}
-	if !n.has("duration") {
-		r.wrong(n.pointer+"/duration", "is required")
-	}
-	for _, m := range n.members {
-		switch {
-		case m.kind == kindNull && slices.Contains([]string{"kind", "after", "duration", "error_rate", "latency", "status"}, m.name):
-		case m.name == "kind":
-			word(r, m.node, &into.Kind)
-		case m.name == "after":
-			r.duration(m.node, &into.After)
-		case m.name == "duration":
-			r.duration(m.node, &into.Duration)
-		case m.name == "error_rate":
-			r.float(m.node, &into.ErrorRate)
-		case m.name == "status":
-			r.integer(m.node, &into.Status)
-		case m.name == "latency":
-			r.duration(m.node, &into.Latency)
-		default:
-			r.unknown(m.node, "kind, after, duration, error_rate, latency, status")
-		}
+	if r.is(n, kindObject) {
+		r.members(n, "",
+			text(r, "kind", &into.Kind),
+			of("after", r.duration, &into.After),
+			of("duration", r.duration, &into.Duration).needed("is required"),
+			of("error_rate", r.float, &into.ErrorRate),
+			of("latency", r.duration, &into.Latency),
+			of("status", r.integer, &into.Status))
 	}
 }
 
