@@ -11,18 +11,44 @@ func promiseRules() []rule {
 	return []rule{
 		{"endings-differ", "exhausted deliveries are said to be deleted, and to be retained", endingsDiffer},
 		{"discard-untraced", "exhausted deliveries are discarded: no dead letter, no record", discardUntraced},
-		{"notice-unheard", "other endpoints are told, and there may be none", noticeUnheard},
+		{"notice-unheard", "other endpoints are told, and there may be none", func(c *Claims) []string {
+			return when(c.Ending.Notice == "other_endpoints" && c.Ending.Fallback == "",
+				"no notice reports a tenant's only endpoint, and the notices themselves can fail")
+		}},
 		{"success-differs", "an answer is a success and a failure", successDiffers},
 		{"permanent-too-wide", "all of 4xx is permanent, although 408, 425 and 429 ask for another try", permanentTooWide},
-		{"permanent-silent", "nothing is said about answers that no retry can change, 410 among them", permanentSilent},
-		{"disable-silent", "nothing is said about an endpoint that never answers again", disableSilent},
+		{"permanent-silent", "nothing is said about answers that no retry can change, 410 among them", func(c *Claims) []string {
+			return when(c.Sender && len(c.Answers.Permanent) == 0 && !slices.Contains(c.Answers.Retried, "4xx"),
+				"every answer but "+strings.Join(c.Answers.Success, ", ")+" is treated alike")
+		}},
+		{"disable-silent", "nothing is said about an endpoint that never answers again", func(c *Claims) []string {
+			return when(c.Sender && c.Disable == nil, "it is attempted for ever, event after event")
+		}},
 		{"timeouts-count", "timeouts are shown as a status of those that disable", timeoutsCount},
 		{"dead-never-disabled", "an endpoint that only ever times out or answers 5xx is never disabled", deadNeverDisabled},
 		{"unit-unclear", "it is open whether a delivery counts once or with each attempt", unitUnclear},
-		{"dropped-inspected", "pending deliveries are dropped, and to be inspected", droppedInspected},
-		{"drop-breaks-order", "dropping pending deliveries leaves holes in an order that is promised", dropBreaksOrder},
-		{"order-until-exhausted", "the order never breaks, and breaks when an event is given up", orderUntilExhausted},
-		{"skip-missing", "a stuck event is to be got out of the way, and there is no call for it", skipMissing},
+		{"dropped-inspected", "pending deliveries are dropped, and to be inspected", func(c *Claims) []string {
+			d := c.Disable
+			return when(
+				d != nil && d.Pending == PendingDrop && d.Inspect && !d.Recorded,
+				"a dropped delivery needs a status of its own that can be found",
+			)
+		}},
+		{"drop-breaks-order", "dropping pending deliveries leaves holes in an order that is promised", func(c *Claims) []string {
+			d := c.Disable
+			return when(d != nil && d.Pending == PendingDrop && c.Ordering.Guarantee == "per_key",
+				"after the endpoint is enabled again its keys go on behind events that it never got")
+		}},
+		{"order-until-exhausted", "the order never breaks, and breaks when an event is given up", func(c *Claims) []string {
+			o := &c.Ordering
+			return when(
+				o.Guarantee == "per_key" && o.Never && o.Exhausted == Advance,
+				"the next event of the key follows one that was never delivered",
+			)
+		}},
+		{"skip-missing", "a stuck event is to be got out of the way, and there is no call for it", func(c *Claims) []string {
+			return when(c.Ordering.Skip != "" && !c.Ordering.SkipAPI, c.Ordering.Skip)
+		}},
 		{"percentiles-equal", "two percentiles of one latency have the same bound", percentilesEqual},
 		{"retention-clock", "it is open whether dead letters are kept from their dispatch or from their death", retentionClock},
 		{"retention-short", "records retained from their dispatch are deleted before their last attempt", retentionShort},
@@ -45,11 +71,6 @@ func discardUntraced(c *Claims) []string {
 	return when(lost && !kept, detail)
 }
 
-func noticeUnheard(c *Claims) []string {
-	return when(c.Ending.Notice == "other_endpoints" && c.Ending.Fallback == "",
-		"no notice reports a tenant's only endpoint, and the notices themselves can fail")
-}
-
 func successDiffers(c *Claims) []string {
 	var found []string
 	for _, f := range c.Answers.Failures {
@@ -69,15 +90,6 @@ func permanentTooWide(c *Claims) []string {
 		}
 	}
 	return when(slices.Contains(c.Answers.Permanent, "4xx") && len(missing) > 0, "no exception for "+strings.Join(missing, ", "))
-}
-
-func permanentSilent(c *Claims) []string {
-	return when(c.Sender && len(c.Answers.Permanent) == 0 && !slices.Contains(c.Answers.Retried, "4xx"),
-		"every answer but "+strings.Join(c.Answers.Success, ", ")+" is treated alike")
-}
-
-func disableSilent(c *Claims) []string {
-	return when(c.Sender && c.Disable == nil, "it is attempted for ever, event after event")
 }
 
 func timeoutsCount(c *Claims) []string {
@@ -123,32 +135,6 @@ func unitUnclear(c *Claims) []string {
 		)
 	}
 	return []string{detail}
-}
-
-func droppedInspected(c *Claims) []string {
-	d := c.Disable
-	return when(
-		d != nil && d.Pending == PendingDrop && d.Inspect && !d.Recorded,
-		"a dropped delivery needs a status of its own that can be found",
-	)
-}
-
-func dropBreaksOrder(c *Claims) []string {
-	d := c.Disable
-	return when(d != nil && d.Pending == PendingDrop && c.Ordering.Guarantee == "per_key",
-		"after the endpoint is enabled again its keys go on behind events that it never got")
-}
-
-func orderUntilExhausted(c *Claims) []string {
-	o := &c.Ordering
-	return when(
-		o.Guarantee == "per_key" && o.Never && o.Exhausted == Advance,
-		"the next event of the key follows one that was never delivered",
-	)
-}
-
-func skipMissing(c *Claims) []string {
-	return when(c.Ordering.Skip != "" && !c.Ordering.SkipAPI, c.Ordering.Skip)
 }
 
 func percentilesEqual(c *Claims) []string {

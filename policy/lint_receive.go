@@ -8,30 +8,24 @@ import (
 
 func replayRules() []rule {
 	return []rule{
-		{"replay-payload", "a replay sends the frozen payload, and one that the caller gives", replayPayload},
-		{"replay-order-silent", "nothing is said about the order of replayed deliveries", replayOrderSilent},
+		{"replay-payload", "a replay sends the frozen payload, and one that the caller gives", func(c *Claims) []string {
+			return when(slices.Contains(c.Replay.Payload, "frozen") && slices.Contains(c.Replay.Payload, "caller"),
+				strings.Join(c.Replay.Payload, ", "))
+		}},
+		{"replay-order-silent", "nothing is said about the order of replayed deliveries", func(c *Claims) []string {
+			return when(c.Sender && c.Replay.Offered && c.Replay.Order == "", "neither among themselves nor against new events")
+		}},
 		{"replay-twice", "a replay can run twice at the same time", replayTwice},
-		{"credentials-kept", "headers are stored with the credentials and signatures in them", credentialsKept},
+		{"credentials-kept", "headers are stored with the credentials and signatures in them", func(c *Claims) []string {
+			return when(c.Replay.Headers == "all", "authorization, cookies and signatures included")
+		}},
 		{"paths-differ", "paths are written in two styles", pathsDiffer},
 	}
-}
-
-func replayPayload(c *Claims) []string {
-	return when(slices.Contains(c.Replay.Payload, "frozen") && slices.Contains(c.Replay.Payload, "caller"),
-		strings.Join(c.Replay.Payload, ", "))
-}
-
-func replayOrderSilent(c *Claims) []string {
-	return when(c.Sender && c.Replay.Offered && c.Replay.Order == "", "neither among themselves nor against new events")
 }
 
 func replayTwice(c *Claims) []string {
 	work, claim := slices.Index(c.Replay.Steps, "work"), slices.Index(c.Replay.Steps, "claim")
 	return when(work >= 0 && (claim < 0 || claim > work), "nothing claims the entry before the work: "+strings.Join(c.Replay.Steps, ", "))
-}
-
-func credentialsKept(c *Claims) []string {
-	return when(c.Replay.Headers == "all", "authorization, cookies and signatures included")
 }
 
 func pathsDiffer(c *Claims) []string {
@@ -43,23 +37,38 @@ func pathsDiffer(c *Claims) []string {
 func receiverRules() []rule {
 	return []rule{
 		{"ack-before-work", "the answer is sent before the event is safe; a crash in between loses it", each(ackBeforeWork)},
-		{"check-then-record", "two copies that arrive together both pass the check", each(checkThenRecord)},
+		{"check-then-record", "two copies that arrive together both pass the check", each(func(r *ReceiveClaims) (bool, string) {
+			return r.step("check") >= 0 && r.step("record") > r.step("check") && !r.Atomic, strings.Join(r.Steps, ", ")
+		})},
 		{
 			"record-before-work",
 			"the event is marked before its work is done; a failure in between hides it from its retries",
 			each(recordBeforeWork),
 		},
-		{"work-before-record", "a crash between the work and its record repeats the work", each(workBeforeRecord)},
+		{"work-before-record", "a crash between the work and its record repeats the work", each(func(r *ReceiveClaims) (bool, string) {
+			return r.step("work") >= 0 && r.recorded() > r.step("work") && !r.Atomic, strings.Join(r.Steps, ", ")
+		})},
 		{"dedupe-too-short", "duplicates are forgotten while retries still come", dedupeTooShort},
 		{"cleanup-differs", "records are not kept as long as they are looked for", each(cleanupDiffers)},
 		{"windows-differ", "duplicates are remembered for different times", windowsDiffer},
-		{"stuck-records", "records in other states are never cleaned up", each(stuckRecords)},
-		{"conflict-is-error", "a duplicate becomes an error, an error a retry", each(conflictIsError)},
-		{"key-per-delivery", "the id of a delivery is used as that of the event", each(keyPerDelivery)},
-		{"hash-partial", "the content key does not cover the content, so different events are taken for one", each(hashPartial)},
+		{"stuck-records", "records in other states are never cleaned up", each(func(r *ReceiveClaims) (bool, string) {
+			return r.Cleans != "" && r.Cleans != "all", "only " + r.Cleans + " ones are"
+		})},
+		{"conflict-is-error", "a duplicate becomes an error, an error a retry", each(func(r *ReceiveClaims) (bool, string) {
+			return r.Conflict == "error", ""
+		})},
+		{"key-per-delivery", "the id of a delivery is used as that of the event", each(func(r *ReceiveClaims) (bool, string) {
+			return r.KeyIs == "delivery", r.Key
+		})},
+		{"hash-partial", "the content key does not cover the content, so different events are taken for one",
+			each(func(r *ReceiveClaims) (bool, string) {
+				return r.Covers != "" && r.Covers != "all", "it covers " + r.Covers + " only"
+			})},
 		{"retry-count-differs", "one header has two defaults, and no sender has to send it", retryCountDiffers},
 		{"rank-of-finals", "of two statuses that both end the matter one overrules the other", rankOfFinals},
-		{"equal-times-dropped", "of two events with the same timestamp the second is dropped", equalTimesDropped},
+		{"equal-times-dropped", "of two events with the same timestamp the second is dropped", func(c *Claims) []string {
+			return when(c.Ordering.Newer == "strict", "only newer events are applied")
+		}},
 	}
 }
 
@@ -89,20 +98,12 @@ func ackBeforeWork(r *ReceiveClaims) (bool, string) {
 	return ack >= 0 && safe > ack, strings.Join(r.Steps, ", ")
 }
 
-func checkThenRecord(r *ReceiveClaims) (bool, string) {
-	return r.step("check") >= 0 && r.step("record") > r.step("check") && !r.Atomic, strings.Join(r.Steps, ", ")
-}
-
 func recordBeforeWork(r *ReceiveClaims) (bool, string) {
 	found := r.recorded() >= 0 && r.step("work") > r.recorded() && !r.Atomic
 	if r.Forgets {
 		return found, "the record is removed after an error, not after a crash"
 	}
 	return found, "the record stays after an error and after a crash"
-}
-
-func workBeforeRecord(r *ReceiveClaims) (bool, string) {
-	return r.step("work") >= 0 && r.recorded() > r.step("work") && !r.Atomic, strings.Join(r.Steps, ", ")
 }
 
 func dedupeTooShort(c *Claims) []string {
@@ -138,18 +139,6 @@ func windowsDiffer(c *Claims) []string {
 	return when(len(windows) > 1, strings.Join(windows, ", "))
 }
 
-func stuckRecords(r *ReceiveClaims) (bool, string) {
-	return r.Cleans != "" && r.Cleans != "all", "only " + r.Cleans + " ones are"
-}
-
-func conflictIsError(r *ReceiveClaims) (bool, string) { return r.Conflict == "error", "" }
-
-func keyPerDelivery(r *ReceiveClaims) (bool, string) { return r.KeyIs == "delivery", r.Key }
-
-func hashPartial(r *ReceiveClaims) (bool, string) {
-	return r.Covers != "" && r.Covers != "all", "it covers " + r.Covers + " only"
-}
-
 func retryCountDiffers(c *Claims) []string {
 	var defaults []int
 	for _, r := range c.Receive {
@@ -173,8 +162,4 @@ func rankOfFinals(c *Claims) []string {
 	}
 	low, high := finals[0], finals[len(finals)-1]
 	return []string{fmt.Sprintf("a late %s overwrites %s, a late %s is ignored after %s", high, low, low, high)}
-}
-
-func equalTimesDropped(c *Claims) []string {
-	return when(c.Ordering.Newer == "strict", "only newer events are applied")
 }

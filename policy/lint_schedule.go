@@ -11,8 +11,15 @@ func scheduleRules() []rule {
 		{"window-differs", "the window in words is not the sum of the table", windowDiffers},
 		{"since-first-fits", "read as offsets from the first attempt, the table fits the window", sinceFirstFits},
 		{"formula-differs", "the formula does not make the table", formulaDiffers},
-		{"jitter-silent", "nothing is said about jitter, without which what fails together is retried together", jitterSilent},
-		{"endless", "nothing ends the retries", endless},
+		{"jitter-silent", "nothing is said about jitter, without which what fails together is retried together", func(c *Claims) []string {
+			s := &c.Schedule
+			return when(s.Jitter == "" && (len(s.Table) > 0 || s.Formula != nil), "a schedule without a word on it")
+		}},
+		{"endless", "nothing ends the retries", func(c *Claims) []string {
+			s := &c.Schedule
+			repeats := s.Tail == TailRepeat || s.Formula != nil && len(s.Table) == 0
+			return when(repeats && s.MaxAge == 0 && s.MaxAttempts == 0, "the last wait repeats, with no most attempts and no most age")
+		}},
 	}
 }
 
@@ -107,15 +114,4 @@ func formulaDiffers(c *Claims) []string {
 		}
 	}
 	return nil
-}
-
-func jitterSilent(c *Claims) []string {
-	s := &c.Schedule
-	return when(s.Jitter == "" && (len(s.Table) > 0 || s.Formula != nil), "a schedule without a word on it")
-}
-
-func endless(c *Claims) []string {
-	s := &c.Schedule
-	repeats := s.Tail == TailRepeat || s.Formula != nil && len(s.Table) == 0
-	return when(repeats && s.MaxAge == 0 && s.MaxAttempts == 0, "the last wait repeats, with no most attempts and no most age")
 }
