@@ -77,18 +77,16 @@ func createEventType(a *api, c *call) (answer, error) {
 	if err := a.roomForType(&t); err != nil {
 		return answer{}, err
 	}
-	reply := putEventType(t, http.StatusCreated)
-	done, err := a.Engine.PutEventType(c.Context(), c.scope, t,
-		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, t.Tenant, t.ID, t.Name)})
-	return answered(done, done.Answer, err, reply)
+	return a.putEventType(c, t, grapnel.VerbCreate, http.StatusCreated)
 }
 
-// putEventType answers with an event type that was put.
-func putEventType(t grapnel.EventType, status int) func(store.Put) answer {
-	return func(done store.Put) answer {
+// putEventType stores an event type, and answers with it.
+func (a *api) putEventType(c *call, t grapnel.EventType, verb grapnel.Verb, status int) (answer, error) {
+	return put(c, a.Engine.PutEventType, t, c.entryOf(verb, t.Tenant, t.ID, t.Name), func(done store.Put) answer {
+		t := t
 		t.Revision = done.Revision
 		return jsonAnswer(status, viewEventType(&t, true))
-	}
+	})
 }
 
 // setEventType puts settings on an event type.
@@ -148,13 +146,11 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 			return jsonAnswer(http.StatusOK, viewEventType(&t, true)), nil
 		}
 		t.UpdatedAt = c.now
-		reply := putEventType(t, status)
-		done, err := a.Engine.PutEventType(c.Context(), c.scope, t,
-			store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbChange, t.Tenant, t.ID, t.Name)})
+		ans, err := a.putEventType(c, t, grapnel.VerbChange, status)
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
 			continue
 		}
-		return answered(done, done.Answer, err, reply)
+		return ans, err
 	}
 }
 

@@ -91,13 +91,11 @@ func createKey(a *api, c *call) (answer, error) {
 	}
 	text := grapnel.KeyText(a.Name, secret)
 	k.Hash = sha256.Sum256([]byte(text))
-	reply := func(store.Put) answer {
+	return put(c, a.Engine.PutKey, k, c.keyEntry(grapnel.VerbCreate, &k), func(store.Put) answer {
 		v := viewKey(&k)
 		v.Secret = text
 		return jsonAnswer(http.StatusCreated, v)
-	}
-	done, err := a.Engine.PutKey(c.Context(), c.scope, k, store.With{Once: withEffect(c, reply), Audit: c.keyEntry(grapnel.VerbCreate, &k)})
-	return answered(done, done.Answer, err, reply)
+	})
 }
 
 // readUses learns what other nodes know of the use of keys. If that fails, the answer shows what
@@ -133,8 +131,7 @@ func getKey(a *api, c *call) (answer, error) {
 // whoAmI shows the key of the request to its holder.
 func whoAmI(_ *api, c *call) (answer, error) {
 	v := viewKey(&c.key)
-	payloads := c.mayReadPayloads()
-	v.Payloads = &payloads
+	v.Payloads = new(c.mayReadPayloads())
 	if c.pass != nil {
 		v.Role = c.pass.Role
 		v.CreatedAt, v.ExpiresAt, v.Endpoints = c.pass.Begins, &c.pass.Ends, c.pass.Endpoints

@@ -131,14 +131,11 @@ func deleting(find finding) handler {
 
 // create stores a new endpoint; view shows it in the answer.
 func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) any) (answer, error) {
-	reply := func(done store.Put) answer {
+	return put(c, a.Engine.PutEndpoint, ep, c.entry(grapnel.VerbCreate, &ep, ""), func(done store.Put) answer {
 		ep := ep
 		ep.Revision = done.Revision
 		return jsonAnswer(http.StatusCreated, view(&ep))
-	}
-	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
-		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
-	return answered(done, done.Answer, err, reply)
+	})
 }
 
 // listOf lists endpoints of one kind in scope, by id, which is by age.

@@ -163,6 +163,14 @@ func answered[Done any](done Done, given *store.Answer, err error, answerOf func
 	return answerOf(done), nil
 }
 
+// put has write store a thing with its entry in the audit, and answers with what reply makes of
+// that.
+func put[T any](c *call, write func(context.Context, store.Scope, T, store.With) (store.Put, error), is T,
+	entry *grapnel.AuditEntry, reply func(store.Put) answer) (answer, error) {
+	done, err := write(c.Context(), c.scope, is, store.With{Once: withEffect(c, reply), Audit: entry})
+	return answered(done, done.Answer, err, reply)
+}
+
 // again gives a stored answer.
 func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
 	if given.Fingerprint != c.once.Fingerprint {

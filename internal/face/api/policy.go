@@ -198,10 +198,9 @@ func createPolicy(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
-	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, a.viewPolicy(&p)) }
-	done, err := a.Engine.PutPolicy(c.Context(), c.scope, p,
-		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, p.Tenant, p.ID, p.Name)})
-	return answered(done, done.Answer, err, reply)
+	return put(c, a.Engine.PutPolicy, p, c.entryOf(grapnel.VerbCreate, p.Tenant, p.ID, p.Name), func(store.Put) answer {
+		return jsonAnswer(http.StatusCreated, a.viewPolicy(&p))
+	})
 }
 
 // patchPolicy merges a patch into a policy as it is when it is stored, and reads the result as if

@@ -82,9 +82,7 @@ func createSource(a *api, c *call) (answer, error) {
 	if err := roomFor(s.Tenant, "sources", a.Bounds.Sources, a.Engine.Sources(store.Of(s.Tenant))); err != nil {
 		return answer{}, err
 	}
-	reply := a.putSource(c, s, http.StatusCreated)
-	done, err := a.Engine.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, s.Tenant, s.ID, "")})
-	return answered(done, done.Answer, err, reply)
+	return put(c, a.Engine.PutSource, s, c.entryOf(grapnel.VerbCreate, s.Tenant, s.ID, ""), a.putSource(c, s, http.StatusCreated))
 }
 
 // putSource answers with a source that was put.
