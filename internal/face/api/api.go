@@ -144,6 +144,7 @@ type route struct {
 	portal grapnel.Scope            // what a pass for the portal must be allowed; empty: no such pass may do it
 	lever  bool                     // people who operate may do it without the scope
 	whole  bool                     // with portal: a pass that is limited to endpoints may not do it
+	bound  error                    // what a caller that is bound to a tenant gets, since the route is about all; nil: it may do it
 	open   func(*http.Request) bool // requests that need no key; nil: none
 	query  []param
 	body   *intake

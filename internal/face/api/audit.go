@@ -30,7 +30,8 @@ func auditRoutes() []route {
 					"small or capital. A page looks at a limited number of entries: it may be short while next says that more can be searched"}),
 			gives: map[int]any{200: list[wire.Audit]{}}},
 		{method: "GET", path: "/v1/audit/export", scope: grapnel.ScopeAdmin, handle: exportAudit,
-			name: "export-audit", tag: "Audit", summary: "Export the audit as a chain of hashes, the oldest first",
+			bound: grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant exports the audit: its chain has the entries of all."),
+			name:  "export-audit", tag: "Audit", summary: "Export the audit as a chain of hashes, the oldest first",
 			about: "Each line is an entry with the members prev and hash at its end. prev is the hash of the line before, and 64 zeros in the " +
 				"first line. hash is SHA-256, in hexadecimal digits, of the line's bytes up to the quotation mark that ends prev. An export with " +
 				"the number and the hash of the last line of an earlier one continues its chain. Needs a key that is bound to no tenant.",
@@ -87,9 +88,6 @@ func (a *api) auditWith(c *call, word search.Word) (answer, error) {
 // exportAudit writes the entries that are stored now. Two exports of the same entries are equal
 // byte by byte, unless the key of ids has changed.
 func exportAudit(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant exports the audit: its chain has the entries of all.")
-	}
 	after := number(c.query.text("after"))
 	prev, _ := chain.Parse(c.query.text("prev")) // it has the form
 	if c.query.values.Has("after") != c.query.values.Has("prev") {

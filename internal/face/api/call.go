@@ -106,6 +106,9 @@ func (a *api) handle(c *call) (answer, error) {
 	if err := c.checkBody(); err != nil {
 		return answer{}, err
 	}
+	if c.route.bound != nil && c.key.Tenant != "" {
+		return answer{}, c.route.bound
+	}
 	return c.route.handle(a, c)
 }
 

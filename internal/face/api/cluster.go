@@ -11,7 +11,8 @@ import (
 func clusterRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/cluster", scope: grapnel.ScopeAdmin, handle: cluster,
-			name: "cluster", tag: serviceTag, summary: "List the nodes that share the store, with their shards",
+			bound: grapnel.Errorf(codeForbidden, "Nodes serve all tenants; the API key is bound to one tenant."),
+			name:  "cluster", tag: serviceTag, summary: "List the nodes that share the store, with their shards",
 			about: "Endpoints are divided into shards by their id; one node at a time owns a shard. A server with a store of " +
 				"its own is the only node and owns all. Needs a key that is bound to no tenant.",
 			gives: map[int]any{200: wire.Cluster{}}},
@@ -20,11 +21,7 @@ func clusterRoutes() []route {
 
 var memberFields = pairOf[grapnel.Member, wire.Member]("Seen", "Draining")
 
-// cluster is about the whole server, so a key that is bound to one tenant does not see it.
 func cluster(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Nodes serve all tenants; the API key is bound to one tenant.")
-	}
 	var found grapnel.Cluster
 	if a.Cluster != nil {
 		var err error

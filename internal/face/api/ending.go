@@ -41,7 +41,8 @@ func endingRoutes() []route {
 				"there is nothing to end (409).",
 			gives: map[int]any{204: nil}},
 		{method: "POST", path: "/v1/sessions/rotate", scope: grapnel.ScopeAdmin, handle: rotateSessions,
-			name: "rotate-sessions", tag: "Keys", summary: "End all sessions and portal links",
+			bound: grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant ends the sessions of all tenants."),
+			name:  "rotate-sessions", tag: "Keys", summary: "End all sessions and portal links",
 			about: "All passes of all tenants are refused from now on, on all nodes: people sign in again, and portal links are created again. " +
 				"API keys and ids stay. For keys that are bound to no tenant.",
 			query: []param{reasonParam}, gives: map[int]any{204: nil}},
@@ -69,9 +70,6 @@ func signOut(a *api, c *call) (answer, error) {
 
 // rotateSessions begins a new era of passes.
 func rotateSessions(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant ends the sessions of all tenants.")
-	}
 	era, err := a.newSeries()
 	if err != nil {
 		return answer{}, err
@@ -80,10 +78,8 @@ func rotateSessions(a *api, c *call) (answer, error) {
 	if reason := c.reason(); reason != "" {
 		about += ": " + reason
 	}
-	reply := func(store.Put) answer { return nothing() }
-	done, err := a.Engine.PutAccess(c.Context(), c.scope, grapnel.SeriesRecord("", era),
-		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRevoke, "", "sessions", about)})
-	return answered(done, done.Answer, err, reply)
+	return put(c, a.Engine.PutAccess, grapnel.SeriesRecord("", era), c.entryOf(grapnel.VerbRevoke, "", "sessions", about),
+		func(store.Put) answer { return nothing() })
 }
 
 // newSeries makes a random series of passes.

@@ -14,29 +14,24 @@ const erasureTag = "Erasures"
 
 func erasureRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/erasures", scope: grapnel.ScopeAdmin, handle: createErasure,
+		{method: "POST", path: "/v1/erasures", scope: grapnel.ScopeAdmin, bound: errErasures, handle: createErasure,
 			name: "create-erasure", tag: erasureTag, summary: "Erase the content of events",
 			about: "Begins a durable job for a tenant's events that were accepted before, selected by exactly one of key, metadata and filter. " +
 				"It removes their data, metadata and ordering keys, captured requests and answers, reasons and notes. Ids, types, times, outcomes and " +
 				"counts stay. Pending deliveries of these events end as discarded, with the reason code erased, and their keys go on. " +
 				"Needs a key that is bound to no tenant, as do all routes of erasures.",
 			body: jsonBody, takes: wire.NewErasure{}, gives: map[int]any{202: wire.Erasure{}}},
-		{method: "GET", path: "/v1/erasures", scope: grapnel.ScopeAdmin, handle: listErasures,
+		{method: "GET", path: "/v1/erasures", scope: grapnel.ScopeAdmin, bound: errErasures, handle: listErasures,
 			name: "list-erasures", tag: erasureTag, summary: "List erasures, the newest first",
 			query: pageOf(), gives: map[int]any{200: list[wire.Erasure]{}}},
-		{method: "GET", path: "/v1/erasures/{id}", scope: grapnel.ScopeAdmin, handle: getErasure,
+		{method: "GET", path: "/v1/erasures/{id}", scope: grapnel.ScopeAdmin, bound: store.ErrNotFound("erasure"), handle: getErasure,
 			name: "get-erasure", tag: erasureTag, summary: "Get an erasure: how far it is, and what may remain",
 			gives: map[int]any{200: wire.Erasure{}}},
 	}
 }
 
-// mayErase refuses a key that is bound to a tenant.
-func (c *call) mayErase() error {
-	if c.key.Tenant != "" {
-		return grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant erases; the API key is bound to one tenant.")
-	}
-	return nil
-}
+// errErasures refuses callers that are bound to a tenant.
+var errErasures = grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant erases; the API key is bound to one tenant.")
 
 func viewErasure(j *erase.Job) wire.Erasure {
 	v := wire.Erasure{ID: j.ID, State: string(j.State), Tenant: j.Tenant, SelectedBy: j.By, Counts: j.Counts, Reason: j.Reason,
@@ -53,9 +48,6 @@ func viewErasure(j *erase.Job) wire.Erasure {
 func acceptedErasure(j *erase.Job) answer { return jsonAnswer(http.StatusAccepted, viewErasure(j)) }
 
 func createErasure(a *api, c *call) (answer, error) {
-	if err := c.mayErase(); err != nil {
-		return answer{}, err
-	}
 	var f strict.Faults
 	in := decode[wire.NewErasure](c.body, &f)
 	s := erase.Selection{Key: in.Key, Metadata: in.Metadata, Filter: in.Filter}
@@ -87,16 +79,13 @@ func createErasure(a *api, c *call) (answer, error) {
 
 func listErasures(a *api, c *call) (answer, error) {
 	return pages(c, func(before string, most int) ([]*erase.Job, error) {
-		if err := c.mayErase(); err != nil {
-			return nil, err
-		}
 		return a.Erasures.List(c.Context(), before, most)
 	}, func(j **erase.Job) string { return (*j).ID }, each(func(j **erase.Job) wire.Erasure { return viewErasure(*j) }))
 }
 
 func getErasure(a *api, c *call) (answer, error) {
 	id := c.PathValue("id")
-	if c.key.Tenant != "" || !identifier.MatchString(id) {
+	if !identifier.MatchString(id) {
 		return answer{}, store.ErrNotFound("erasure")
 	}
 	j, err := a.Erasures.Get(c.Context(), id)

@@ -18,18 +18,19 @@ import (
 // keys with the scope admin that are bound to no tenant write them.
 func incidentRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/incidents", scope: grapnel.ScopeRead, handle: listIncidents,
+		{method: "GET", path: "/v1/incidents", scope: grapnel.ScopeRead, bound: errIncidents, handle: listIncidents,
 			name: "list-incidents", tag: promiseTag, summary: "List incidents and maintenance, the newest first",
 			about: "Needs a key that is bound to no tenant, as do all routes of incidents.",
 			query: pageOf(), gives: map[int]any{200: list[wire.Incident]{}}},
-		{method: "POST", path: "/v1/incidents", scope: grapnel.ScopeAdmin, handle: openIncident,
+		{method: "POST", path: "/v1/incidents", scope: grapnel.ScopeAdmin, bound: errIncidents, handle: openIncident,
 			name: "open-incident", tag: promiseTag, summary: "Publish an incident or planned maintenance on the status page",
 			about: "Everything of it is public. Maintenance needs starts_at and ends_at; its status follows the clock.",
 			body:  jsonBody, takes: wire.NewIncident{}, gives: map[int]any{201: wire.Incident{}}},
-		{method: "GET", path: "/v1/incidents/{id}", scope: grapnel.ScopeRead, handle: getIncident,
+		{method: "GET", path: "/v1/incidents/{id}", scope: grapnel.ScopeRead, bound: store.ErrNotFound("incident"), handle: getIncident,
 			name: "get-incident", tag: promiseTag, summary: "Get an incident with its messages", gives: map[int]any{200: wire.Incident{}}},
-		{method: "POST", path: "/v1/incidents/{id}/updates", scope: grapnel.ScopeAdmin, handle: updateIncident,
-			name: "update-incident", tag: promiseTag, summary: "Add a message to an incident, or resolve it",
+		{method: "POST", path: "/v1/incidents/{id}/updates", scope: grapnel.ScopeAdmin, bound: store.ErrNotFound("incident"),
+			handle: updateIncident,
+			name:   "update-incident", tag: promiseTag, summary: "Add a message to an incident, or resolve it",
 			about: "409 for an incident that is resolved, or has 50 messages and is not resolved by this one.",
 			body:  jsonBody, takes: wire.NewIncidentUpdate{}, gives: map[int]any{200: wire.Incident{}}},
 	}
@@ -42,16 +43,8 @@ const mostMessages = 50
 // incidentPrefix begins ids of incidents.
 const incidentPrefix = "inc"
 
-// forOperator refuses a key that is bound to a tenant: incidents are the operator's.
-func (c *call) forOperator() error {
-	switch {
-	case c.key.Tenant != "" && c.PathValue("id") != "":
-		return store.ErrNotFound("incident")
-	case c.key.Tenant != "":
-		return grapnel.Errorf(codeForbidden, "Incidents are about all tenants; the API key is bound to one tenant.")
-	}
-	return nil
-}
+// errIncidents refuses callers that are bound to a tenant: incidents are the operator's.
+var errIncidents = grapnel.Errorf(codeForbidden, "Incidents are about all tenants; the API key is bound to one tenant.")
 
 // viewIncident is an incident as it is now.
 func (c *call) viewIncident(in *wire.Incident) wire.Incident {
@@ -62,9 +55,6 @@ func (c *call) viewIncident(in *wire.Incident) wire.Incident {
 
 func listIncidents(a *api, c *call) (answer, error) {
 	return pages(c, func(before string, most int) ([]store.Document, error) {
-		if err := c.forOperator(); err != nil {
-			return nil, err
-		}
 		q := store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true, Limit: most}
 		return a.Documents.DocumentList(c.Context(), store.Everyone(), q)
 	}, func(d *store.Document) string { return d.ID }, func(found []store.Document) (_ []wire.Incident, err error) {
@@ -79,9 +69,6 @@ func listIncidents(a *api, c *call) (answer, error) {
 
 // incident reads the one that the path names.
 func (a *api) incident(c *call) (in wire.Incident, revision int64, _ error) {
-	if err := c.forOperator(); err != nil {
-		return in, 0, err
-	}
 	if !identifier.MatchString(c.PathValue("id")) {
 		return in, 0, store.ErrNotFound("incident")
 	}
@@ -101,9 +88,6 @@ func getIncident(a *api, c *call) (answer, error) {
 }
 
 func openIncident(a *api, c *call) (answer, error) {
-	if err := c.forOperator(); err != nil {
-		return answer{}, err
-	}
 	var f strict.Faults
 	req := decode[wire.NewIncident](c.body, &f)
 	in := wire.Incident{ID: a.newID(incidentPrefix, c.now), Kind: cmp.Or(req.Kind, "incident"), Title: req.Title, Impact: cmp.Or(req.Impact, "degraded"),

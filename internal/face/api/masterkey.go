@@ -11,7 +11,8 @@ import (
 func masterKeyRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/master-key/rotate", scope: grapnel.ScopeAdmin, handle: rotateMasterKey,
-			name: "rotate-master-key", tag: "Keys", summary: "Wrap all data keys with the first master key of --master-key",
+			bound: grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant rotates the master key."),
+			name:  "rotate-master-key", tag: "Keys", summary: "Wrap all data keys with the first master key of --master-key",
 			about: "The server reads its master keys again, and wraps with the first of them every data key that another one wraps. Nothing waits " +
 				"for it, and a call that was interrupted is repeated. The former master key is needed until this call has succeeded, and for older " +
 				"backups. For keys that are bound to no tenant; 409 without a master key.",
@@ -20,19 +21,14 @@ func masterKeyRoutes() []route {
 }
 
 func rotateMasterKey(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Only a key that is bound to no tenant rotates the master key.")
-	}
 	is, err := a.MasterKey.Rotate(c.Context())
 	if err != nil {
 		return answer{}, err
 	}
-	reply := func(store.Put) answer {
-		return jsonAnswer(http.StatusOK, wire.MasterKey{ID: is.Master, DataKeys: is.Keys, Wrapped: is.Wrapped})
-	}
 	// No document is written: the rotation can be repeated by itself. This commits its entry in the
 	// audit and its answer.
-	done, err := a.Documents.PutDocuments(c.Context(), c.scope, nil,
-		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRotate, "", "master-key", "to "+is.Master)})
-	return answered(done, done.Answer, err, reply)
+	return put(c, a.Documents.PutDocuments, nil, c.entryOf(grapnel.VerbRotate, "", "master-key", "to "+is.Master),
+		func(store.Put) answer {
+			return jsonAnswer(http.StatusOK, wire.MasterKey{ID: is.Master, DataKeys: is.Keys, Wrapped: is.Wrapped})
+		})
 }

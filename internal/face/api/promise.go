@@ -16,18 +16,15 @@ const promiseTag = "Promises"
 func promiseRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/slo", scope: grapnel.ScopeRead, handle: showPromises,
-			name: "slo", tag: promiseTag, summary: "Show how the server keeps its promises",
+			bound: grapnel.Errorf(codeForbidden, "Promises are about all tenants; the API key is bound to one tenant."),
+			name:  "slo", tag: promiseTag, summary: "Show how the server keeps its promises",
 			about: "Over 28 days, from counts in slots of five minutes, as of the last half minute. What callers and receivers do wrong is not counted. " +
 				"Needs a key that is bound to no tenant.",
 			gives: map[int]any{200: wire.SLO{}}},
 	}
 }
 
-// showPromises is about all tenants, so a key that is bound to one does not see it.
 func showPromises(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Promises are about all tenants; the API key is bound to one tenant.")
-	}
 	r := a.Promises()
 	return jsonAnswer(http.StatusOK, viewReport(&r)), nil
 }
@@ -40,7 +37,7 @@ func viewReport(r *promise.Report) wire.SLO {
 	for _, l := range r.Latency {
 		if l.Known {
 			v.Latency = append(v.Latency, wire.PromiseLatency{Of: l.Of.String(),
-				Latency: wire.Latency{P50: tookOf(l.P50), P95: tookOf(l.P95), P99: tookOf(l.P99)}})
+				Latency: wire.Latency{P50: new(policy.Duration(l.P50)), P95: new(policy.Duration(l.P95)), P99: new(policy.Duration(l.P99))}})
 		}
 	}
 	return v
@@ -52,7 +49,7 @@ func viewPromise(is *promise.Verdict, now time.Time) wire.Promise {
 		Sentence: is.Budget(now), BudgetLeft: is.Left, BurnRate: is.Rate, Until: timeOf(is.Until), Burns: []wire.PromiseBurn{},
 		Days: []wire.PromiseDay{}}
 	if is.Share > 0 && is.Share < 1 {
-		v.BudgetTime = tookOf(is.Time())
+		v.BudgetTime = new(policy.Duration(is.Time()))
 	}
 	for _, b := range is.Burning {
 		v.Burns = append(v.Burns, wire.PromiseBurn{Severity: b.Severity, Long: policy.Duration(b.Long),
@@ -78,9 +75,4 @@ func stateOfPromise(v *promise.Verdict) string {
 		return "few"
 	}
 	return "kept"
-}
-
-func tookOf(d time.Duration) *policy.Duration {
-	p := policy.Duration(d)
-	return &p
 }

@@ -38,7 +38,8 @@ func serviceRoutes() []route {
 			name: "status-badge", tag: serviceTag, summary: "The state as a small picture",
 			gives: map[int]any{200: texts{"image/svg+xml": ""}, 304: nil}},
 		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: metrics,
-			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
+			bound: grapnel.Errorf(codeForbidden, "Metrics cover all tenants; use an API key that is not bound to one."),
+			name:  "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs a key with the scope read that is bound to no tenant, unless the server runs with --metrics-open.",
 			gives: map[int]any{200: texts{"text/plain": ""}}},
 		{method: "GET", path: "/openapi.json", open: anybody, handle: openAPI,
@@ -97,11 +98,7 @@ func status(a *api, _ *call) (answer, error) {
 	return answer{instead: a.Status}, nil
 }
 
-// metrics are about all tenants, so a key that is bound to one does not see them.
-func metrics(a *api, c *call) (answer, error) {
-	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Metrics cover all tenants; use an API key that is not bound to one.")
-	}
+func metrics(a *api, _ *call) (answer, error) {
 	if a.Metrics == nil {
 		return answer{status: http.StatusOK, contentType: "text/plain; charset=utf-8"}, nil
 	}

@@ -16,19 +16,19 @@ const tenantTag = "Tenants"
 
 func tenantRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeRead, handle: listTenants,
+		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeRead, bound: errTenants, handle: listTenants,
 			name: "list-tenants", tag: tenantTag, summary: "List tenants",
 			about: "Tenants with an endpoint, queue, source, policy or key. Needs a key that is bound to no tenant.",
 			query: pageOf(searchParam, numbersParam), gives: map[int]any{200: list[wire.Tenant]{}}},
-		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeRead, handle: getTenant, query: []param{numbersParam},
-			name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
+		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeRead, bound: errTenants, handle: getTenant,
+			query: []param{numbersParam}, name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
 			about: "A tenant that has nothing yet can have settings. Needs a key that is bound to no tenant.",
 			gives: map[int]any{200: wire.Tenant{}}},
-		{method: "PATCH", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: patchTenant,
+		{method: "PATCH", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, bound: errTenants, handle: patchTenant,
 			name: "update-tenant", tag: tenantTag, summary: "Change the operator's settings for a tenant",
 			about: "A JSON merge patch: null sets a field back to the server's own setting. Needs a key that is bound to no tenant.",
 			query: []param{reasonParam}, body: patchBody, takes: wire.TenantTerms{}, gives: map[int]any{200: wire.Tenant{}}},
-		{method: "DELETE", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: deleteTenant,
+		{method: "DELETE", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, bound: errTenants, handle: deleteTenant,
 			name: "delete-tenant", tag: tenantTag, summary: "Delete a tenant with all that it has",
 			about: "Begins a durable job, which GET /v1/erasures/{id} shows. Once it is answered, the tenant's keys, passes and portal links " +
 				"are refused with 403, and what would create something for it, such as a publish or a webhook to one of its sources, with 409 and the code " +
@@ -43,13 +43,8 @@ func tenantRoutes() []route {
 
 var numbersParam = param{name: "numbers", one: []string{"true"}, doc: "with health, pending deliveries and dead letters"}
 
-// operators refuses keys that are bound to a tenant.
-func operators(c *call) error {
-	if c.key.Tenant != "" {
-		return grapnel.Errorf(codeForbidden, "Tenants are the operator's business; the API key is bound to one tenant.")
-	}
-	return nil
-}
+// errTenants refuses callers that are bound to a tenant.
+var errTenants = grapnel.Errorf(codeForbidden, "Tenants are the operator's business; the API key is bound to one tenant.")
 
 func (a *api) viewTenant(name string) wire.Tenant {
 	is := a.Engine.Terms(name)
@@ -70,9 +65,6 @@ func viewTerms(name string, is *grapnel.Terms) wire.Tenant {
 
 func namedTenant(c *call) (string, error) {
 	name := c.PathValue("tenant")
-	if err := operators(c); err != nil {
-		return "", err
-	}
 	if !grapnel.BindsTenant(name) {
 		return "", store.ErrNotFound("tenant")
 	}
@@ -111,9 +103,6 @@ func patchTenant(a *api, c *call) (answer, error) {
 }
 
 func listTenants(a *api, c *call) (answer, error) {
-	if err := operators(c); err != nil {
-		return answer{}, err
-	}
 	return listed(c, a.Engine.Tenants(), func(name *string) entry { return entry{id: *name, name: *name} },
 		a.viewTenants(c))
 }
