@@ -16,7 +16,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -299,53 +301,41 @@ func (f *form) escape() bool {
 	}
 	c := f.in[f.at]
 	f.at++
-	switch c {
-	case '"', '\\', '/':
-		f.out = append(f.out, c)
-	case 'b':
-		f.out = append(f.out, '\b')
-	case 'f':
-		f.out = append(f.out, '\f')
-	case 'n':
-		f.out = append(f.out, '\n')
-	case 'r':
-		f.out = append(f.out, '\r')
-	case 't':
-		f.out = append(f.out, '\t')
-	case 'u':
-		r, ok := f.unit()
-		if !ok {
-			return false
-		}
-		if utf16.IsSurrogate(r) {
-			r = f.pair(r)
-		}
-		f.out = appendPoint(f.out, r)
-	default:
+	if at := strings.IndexByte(letters, c); at >= 0 {
+		f.out = append(f.out, escaped[at])
+		return true
+	}
+	if c != 'u' {
 		return false
 	}
+	r, ok := f.unit()
+	if !ok {
+		return false
+	}
+	if utf16.IsSurrogate(r) {
+		r = f.pair(r)
+	}
+	f.out = appendPoint(f.out, r)
 	return true
 }
 
+// letters are those that stand behind a backslash for a character, at the same place of escaped.
+const (
+	letters = `"\/bfnrt`
+	escaped = "\"\\/\b\f\n\r\t"
+)
+
 // unit reads four hexadecimal digits.
 func (f *form) unit() (rune, bool) {
+	var unit [2]byte
 	if len(f.in)-f.at < 4 {
 		return 0, false
 	}
-	var r rune
-	for _, c := range f.in[f.at : f.at+4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
+	if _, err := hex.Decode(unit[:], f.in[f.at:f.at+4]); err != nil {
+		return 0, false
 	}
 	f.at += 4
-	return r, true
+	return rune(binary.BigEndian.Uint16(unit[:])), true
 }
 
 // pair is the character that a surrogate makes with the one that follows it, or the surrogate

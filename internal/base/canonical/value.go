@@ -132,12 +132,32 @@ func (v Value) trim() Value {
 	return Value{trimmed, v.At + len(v.Raw) - len(trimmed)}
 }
 
-// quoted is the length of the string that begins here.
+// Deeper says whether brackets outside of strings are ever nested more than limit deep. The text
+// need not be JSON.
+func Deeper(text []byte, limit int) bool {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i += quoted(text[i:]) - 1
+		case '{', '[':
+			if depth++; depth > limit {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// quoted is the length of the string that begins here, with its quotes; of one that does not end,
+// all.
 func quoted(text []byte) int {
 	for end := 1; ; {
 		next := bytes.IndexByte(text[end:], '"')
 		if next < 0 {
-			return len(text) // the document is not JSON
+			return len(text)
 		}
 		end += next + 1
 		slashes := 0

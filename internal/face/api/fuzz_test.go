@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
-	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 )
 
 // FuzzPublish: any body is answered by a 202 or a problem, and the stored data are the very bytes
@@ -42,7 +42,7 @@ func FuzzPublish(f *testing.F) {
 				t.Fatalf("stored %+v of %q", ev, body)
 			}
 		case 400:
-			if utf8.Valid(body) && json.Valid(body) && !strict.Deeper(body, 65) {
+			if utf8.Valid(body) && json.Valid(body) && !canonical.Deeper(body, 65) {
 				t.Fatalf("%q is JSON, and was answered %s", body, got.body)
 			}
 		case 413, 422:

@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 	"github.com/grapnelhq/grapnel/wire"
@@ -77,7 +79,7 @@ func isJSON(ev *grapnel.Event) bool {
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))
 	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) &&
-		!strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
+		!canonical.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
 }
 
 // appendMessage appends {"meta":…,"body":…}.
@@ -99,28 +101,17 @@ func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 // headerJSON is JSON that can stand in a header: characters beyond ASCII are written as escapes.
 func headerJSON(v any) string {
 	raw := encodeWire(v)
-	var out strings.Builder
-	out.Grow(len(raw))
-	for len(raw) > 0 {
-		r, n := utf8.DecodeRune(raw)
-		switch {
-		case r < utf8.RuneSelf && r != 0x7f:
-			out.WriteByte(byte(r))
-		case r > 0xffff:
-			r -= 0x10000
-			escapeRune(&out, 0xd800+r>>10)
-			escapeRune(&out, 0xdc00+r&0x3ff)
-		default:
-			escapeRune(&out, r)
+	out := make([]byte, 0, len(raw))
+	for _, r := range string(raw) {
+		if r < utf8.RuneSelf && r != 0x7f {
+			out = append(out, byte(r))
+			continue
 		}
-		raw = raw[n:]
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
 	}
-	return out.String()
-}
-
-func escapeRune(out *strings.Builder, r rune) {
-	digits := strconv.FormatInt(int64(r), 16)
-	out.WriteString(`\u0000`[:6-len(digits)] + digits)
+	return string(out)
 }
 
 // seedMeta is the header of the programs that ask at /queues/{name}/next.

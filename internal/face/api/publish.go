@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -196,7 +197,7 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 	}
 	if !d.hasData {
 		f.Add(base+"data", "is required")
-	} else if d.contentType == grapnel.JSONType && strict.Deeper(d.data, grapnel.MaxDepth) {
+	} else if d.contentType == grapnel.JSONType && canonical.Deeper(d.data, grapnel.MaxDepth) {
 		f.Add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
 	}
 	if d.key.given {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
 )
 
 // event makes an event of a row, or returns its fault. The producer's database has checked most of
@@ -32,7 +33,7 @@ func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) 
 		return nil, "its occurred_at is not a time in the years 1 to 9999"
 	case !json.Valid(r.data) || !utf8.Valid(r.data):
 		return nil, "its data is not JSON in UTF-8"
-	case deeper(r.data, grapnel.MaxDepth):
+	case canonical.Deeper(r.data, grapnel.MaxDepth):
 		return nil, fmt.Sprintf("its data is nested more than %d levels deep", grapnel.MaxDepth)
 	}
 	return &grapnel.Event{
@@ -50,27 +51,6 @@ func small(metadata map[string]string) bool {
 		}
 	}
 	return len(metadata) <= grapnel.MaxMetadata
-}
-
-// deeper says whether valid JSON is nested more than limit levels deep.
-func deeper(doc []byte, limit int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(doc); i++ {
-		switch b := doc[i]; {
-		case quoted && b == '\\':
-			i++
-		case b == '"':
-			quoted = !quoted
-		case quoted:
-		case b == '{' || b == '[':
-			if depth++; depth > limit {
-				return true
-			}
-		case b == '}' || b == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // setAside stores a row where people see it. The inbox lists requests by their ids, so the time of

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel/internal/base/canonical"
 )
 
 // FuzzMergePatch: the result is JSON, is what a naive merge of decoded documents gives, and merging
@@ -64,7 +66,7 @@ func FuzzCheckJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		ok := Check(raw, 64) == nil
-		if want := json.Valid(raw) && utf8.Valid(raw) && !Deeper(raw, 64); ok != want {
+		if want := json.Valid(raw) && utf8.Valid(raw) && !canonical.Deeper(raw, 64); ok != want {
 			t.Fatalf("%q: passes: %v, want %v", raw, ok, want)
 		}
 		if v := gjson.ParseBytes(raw); ok && v.Type == gjson.String {

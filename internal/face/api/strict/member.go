@@ -2,6 +2,7 @@ package strict
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 
@@ -135,15 +136,7 @@ func wellFormed(raw string) bool {
 }
 
 // hex4 reads four hexadecimal digits, which the validator has seen.
-func hex4(s string) (r rune) {
-	for i := range 4 {
-		c := rune(s[i] | 0x20)
-		if c >= 'a' {
-			c -= 'a' - 10
-		} else {
-			c -= '0'
-		}
-		r = r<<4 | c
-	}
-	return r
+func hex4(s string) rune {
+	n, _ := strconv.ParseUint(s[:4], 16, 16)
+	return rune(n)
 }
