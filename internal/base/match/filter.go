@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 func (e *CompileError) Error() string {
@@ -112,9 +113,5 @@ func (f *Filter) match(v *view) (bool, error) {
 const maxReason = 200
 
 func reason(err error) string {
-	text := strings.TrimPrefix(err.Error(), "operation cancelled: ")
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
+	return say.Cut(strings.TrimPrefix(err.Error(), "operation cancelled: "), maxReason)
 }

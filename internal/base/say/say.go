@@ -122,6 +122,14 @@ func Capped[N ~int | ~int64](n N, more bool) string {
 	return Count(n)
 }
 
+// Cut is a text of which at most so many bytes are left, and of a character all or nothing.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 // Times is how often something happened: "once", "three times", "8 times".
 func Times(n int) string {
 	words := []string{"0 times", "once", "twice", "three times", "four times", "five times", "six times"}

@@ -25,7 +25,7 @@ func TestForms(t *testing.T) {
 		{Took(0), "0 ms"}, {Took(12 * time.Microsecond), "12 µs"}, {Took(12 * time.Millisecond), "12 ms"},
 		{Took(1500 * time.Millisecond), "1.5 s"}, {Spoken(90 * time.Second), "1 min 30 s"}, {Spoken(5 * time.Minute), "5 min"},
 		{Spoken(95 * time.Minute), "1 h 35 min"}, {Spoken(24 * time.Hour), "24 h"}, {Spoken(72 * time.Hour), "3 days"},
-		{Roughly(95 * time.Minute), "1 h"},
+		{Roughly(95 * time.Minute), "1 h"}, {Cut("aäöü", 7), "aäöü"}, {Cut("aäöü", 5), "aäö…"}, {Cut("aäöü", 4), "aä…"}, {Cut("ü", 0), "…"},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%q, want %q", c[0], c[1])

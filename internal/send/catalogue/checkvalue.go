@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // maxShown is how many bytes of values are quoted in a fault.
@@ -52,20 +54,9 @@ func oneOf(shown []string) string {
 	case len(shown) == 0:
 		return "cannot have any value: const and enum have none in common"
 	case len(shown) == 1:
-		return "must be " + cutShort(shown[0])
+		return "must be " + say.Cut(shown[0], maxShown)
 	}
-	return "must be one of " + cutShort(strings.Join(shown, ", "))
-}
-
-func cutShort(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	s = s[:maxShown]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return "must be one of " + say.Cut(strings.Join(shown, ", "), maxShown)
 }
 
 // count compares how many parts a value has with their limits; nil: none.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Difference is one between two versions of a schema. A value satisfies the later version and not
@@ -150,14 +152,14 @@ func (c *comparison) values(a, b *node, at string) {
 		c.tightens(pointer, "%s %s.", subject(at), oneOf(b.shown))
 		return
 	case b.values == nil:
-		c.widens(a.at+"/enum", "%s may have any value, and had to be %s.", subject(at), cutShort(strings.Join(a.shown, ", ")))
+		c.widens(a.at+"/enum", "%s may have any value, and had to be %s.", subject(at), say.Cut(strings.Join(a.shown, ", "), maxShown))
 		return
 	}
 	if added := lacking(b.values, a.values); len(added) > 0 {
-		c.widens(pointer, "%s may be %s.", subject(at), cutShort(strings.Join(added, ", ")))
+		c.widens(pointer, "%s may be %s.", subject(at), say.Cut(strings.Join(added, ", "), maxShown))
 	}
 	if removed := lacking(a.values, b.values); len(removed) > 0 {
-		c.tightens(pointer, "%s may not be %s any more.", subject(at), cutShort(strings.Join(removed, ", ")))
+		c.tightens(pointer, "%s may not be %s any more.", subject(at), say.Cut(strings.Join(removed, ", "), maxShown))
 	}
 }
 

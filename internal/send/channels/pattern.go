@@ -8,7 +8,10 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 var named = regexp.MustCompile(`\{([a-z]+)([!?*]*)\}`)
@@ -121,10 +124,7 @@ func (r *reading) takeQuery(w *way, row *row, query url.Values) (problem string)
 
 // quoted is a parameter's name as an error repeats it: short and printable.
 func quoted(name string) string {
-	if len(name) > 40 {
-		name = name[:40] + "…"
-	}
-	return fmt.Sprintf("%q", name)
+	return strconv.Quote(say.Cut(name, 40))
 }
 
 // read reads a URL by the first of the row's ways that fits. If none does, the error is that of the

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // The reasons for which an evaluation is ended.
@@ -56,20 +57,12 @@ func (m *meter) reason(err error) error {
 	if thrown, ok := errors.AsType[gojq.ValueError](err); ok && (!m.charge(8*m.size(thrown.Value())) || m.ended != nil) {
 		return m.ended
 	}
-	text := strings.Map(func(r rune) rune {
+	return errors.New(say.Cut(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(err.Error(), "�"))
-	if len(text) > maxError {
-		text = text[:maxError]
-		for !utf8.ValidString(text) {
-			text = text[:len(text)-1]
-		}
-		text += "…"
-	}
-	return errors.New(text)
+	}, strings.ToValidUTF8(err.Error(), "�")), maxError))
 }
 
 // charge subtracts units, and says whether the evaluation may continue.

@@ -23,9 +23,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 )
 
 // Kinds of the documents that this package encodes.
@@ -165,11 +165,7 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	most -= len("…")
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
+	return say.Cut(text, most-len("…"))
 }
 
 // Transition is a change of an alert that people are told of.
