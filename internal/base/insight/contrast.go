@@ -10,33 +10,33 @@ import (
 // each further cause is sought among the observations without the causes before it, so two names of
 // one cause are not both returned. If the failures together have no cause, the largest groups of
 // failures that look alike are explained one by one: failures of another kind may have hidden it.
-func Explain(all []Observation, b Bounds) []Cause {
-	b = b.filled()
-	causes := explain(sorted(all), b)
+func Explain(all []Observation) []Cause {
+	causes := explain(sorted(all), leastEvidence)
 	if len(causes) > 0 {
 		return causes
 	}
 	groups := Groups(all)
-	groups = groups[:min(len(groups), b.Groups)]
+	groups = groups[:min(len(groups), mostGroups)]
 	if len(groups) < 2 {
 		return nil
 	}
-	b.Evidence += math.Log(float64(len(groups)))
+	least := leastEvidence + math.Log(float64(len(groups)))
 	for i := range groups {
 		g := &groups[i]
 		others := func(o *Observation) bool { return o.Failed && !g.has(o) }
-		for _, c := range explain(slices.DeleteFunc(sorted(all), others), b) {
+		for _, c := range explain(slices.DeleteFunc(sorted(all), others), least) {
 			c.Group = g
 			causes = append(causes, c)
 		}
 	}
 	slices.SortStableFunc(causes, func(a, b Cause) int { return cmp.Compare(b.Evidence, a.Evidence) })
-	return causes[:min(len(causes), b.Causes)]
+	return causes[:min(len(causes), mostCauses)]
 }
 
-func explain(rest []*Observation, b Bounds) (causes []Cause) {
-	for len(causes) < b.Causes {
-		best, covers, ok := strongest(rest, b)
+// explain returns the causes that have at least so much evidence.
+func explain(rest []*Observation, least float64) (causes []Cause) {
+	for len(causes) < mostCauses {
+		best, covers, ok := strongest(rest, least)
 		if !ok {
 			break
 		}
@@ -60,15 +60,15 @@ func sorted(all []Observation) []*Observation {
 }
 
 // strongest returns the cause with the most evidence, and which observations have it.
-func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observation) bool, ok bool) {
+func strongest(all []*Observation, least float64) (best Cause, covers func(*Observation) bool, ok bool) {
 	failures, successes := count(all)
-	if failures < b.Support {
+	if failures < leastFailures {
 		return Cause{}, nil, false
 	}
-	candidates := traits(all, b)
+	candidates := traits(all)
 	candidates = append(candidates, sizes(all)...)
 	candidates = append(candidates, timeLimits(all)...)
-	candidates = append(candidates, spans(all, failures, successes, b)...)
+	candidates = append(candidates, spans(all, failures, successes)...)
 	rank := func(k Kind) int { return slices.Index(kinds(), k) }
 	for i := range candidates {
 		c := &candidates[i]
@@ -76,7 +76,7 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 			c.Failures, c.Successes = failures, successes
 		}
 		c.Evidence = evidence(c.Failed, c.Delivered, c.Failures, c.Successes) - math.Log(float64(c.tried))
-		if !b.enough(&c.Cause) {
+		if c.Evidence < least || !c.enough() {
 			continue
 		}
 		if !ok || c.Evidence > best.Evidence+same ||
@@ -91,17 +91,17 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 // same attempts differ by the logarithm of how many of their kind were tried.
 const same = 5
 
-// enough says whether a cause is worth a sentence.
-func (b Bounds) enough(c *Cause) bool {
+// enough says whether a cause with enough evidence is worth a sentence.
+func (c *Cause) enough() bool {
 	with := float64(c.Failed) / float64(max(1, c.Failed+c.Delivered))
 	failed, delivered := c.Failures-c.Failed, c.Successes-c.Delivered
 	without := (float64(failed) + 0.5) / (float64(failed+delivered) + 1)
-	return c.Failed >= b.Support && with >= b.Rate && with >= b.Lift*without && c.Evidence >= b.Evidence
+	return c.Failed >= leastFailures && with >= leastRate && with >= leastLift*without
 }
 
 // traits returns a candidate for each value of each trait, and for the absence of each field,
 // unless it has too few failures. Those count as tried all the same.
-func traits(all []*Observation, b Bounds) []candidate {
+func traits(all []*Observation) []candidate {
 	type tally struct {
 		values            map[string]*[2]int // successes, failures
 		failed, delivered int                // of all attempts with any value
@@ -112,7 +112,7 @@ func traits(all []*Observation, b Bounds) []candidate {
 	}
 	tallies := map[trait]*tally{}
 	for _, o := range all {
-		for x := range o.everything {
+		for _, x := range o.everything() {
 			t := tallies[trait{x.Kind, x.Name}]
 			if t == nil {
 				t = &tally{values: map[string]*[2]int{}}
@@ -124,7 +124,7 @@ func traits(all []*Observation, b Bounds) []candidate {
 			}
 			n := t.values[x.Value]
 			if n == nil {
-				if len(t.values) >= b.Values {
+				if len(t.values) >= mostValues {
 					continue
 				}
 				n = new([2]int)
@@ -137,7 +137,7 @@ func traits(all []*Observation, b Bounds) []candidate {
 	var found []candidate
 	tried := 0
 	add := func(c candidate) {
-		if tried++; c.Failed >= b.Support { // most values are of one attempt, and too rare for a cause
+		if tried++; c.Failed >= leastFailures { // most values are of one attempt, and too rare for a cause
 			found = append(found, c)
 		}
 	}
@@ -169,20 +169,13 @@ func with(t Trait, failed, delivered int) candidate {
 	}
 }
 
-// everything yields an observation's traits with those that are fields of their own.
-func (o *Observation) everything(yield func(Trait) bool) {
-	if !yield(Trait{Type, "", o.Type}) || !yield(Trait{Endpoint, "", o.Endpoint}) {
-		return
-	}
-	for _, x := range o.Traits {
-		if !yield(x) {
-			return
-		}
-	}
+// everything is an observation's traits with those that are fields of their own.
+func (o *Observation) everything() []Trait {
+	return append([]Trait{{Type, "", o.Type}, {Endpoint, "", o.Endpoint}}, o.Traits...)
 }
 
 func (o *Observation) has(t Trait) bool {
-	for x := range o.everything {
+	for _, x := range o.everything() {
 		if x.Kind == t.Kind && x.Name == t.Name && (t.Value == Absent || x.Value == t.Value) {
 			return t.Value != Absent
 		}

@@ -6,7 +6,7 @@
 // It is arithmetic over observations that its caller hands in, without a clock, a store or a
 // goroutine: the same observations give the same causes, whatever their order.
 //
-// It promises a cause only if chance is a bad explanation (Bounds.Evidence), and it never says more
+// It promises a cause only if chance is a bad explanation (leastEvidence), and it never says more
 // than that failures are associated with something: a receiver's code is not to be seen from here.
 package insight
 
@@ -56,41 +56,17 @@ func kinds() []Kind {
 	return []Kind{Secret, Certificate, Address, Endpoint, Settings, Type, Field, Size, TimeLimit, Outage, Since}
 }
 
-// Bounds are the limits of an explanation. Zero fields take their defaults.
-type Bounds struct {
-	Support  int     // failures that a cause has to explain at least
-	Rate     float64 // of the attempts with the cause, the part that has to fail at least
-	Lift     float64 // by how much more often attempts fail with the cause than without it
-	Evidence float64 // how much less likely chance is, in powers of e, after counting every cause that was tried
-	Outage   time.Duration
-	Groups   int // of failures that are explained one by one
-	Values   int // different values of one trait that are counted; the rest are passed over
-	Causes   int // that are named at most
-}
-
-// Defaults are the bounds that are used where none is given.
-func Defaults() Bounds {
-	return Bounds{Support: 8, Rate: 0.5, Lift: 3, Evidence: 10, Outage: 30 * time.Minute, Groups: 5, Values: 256, Causes: 3}
-}
-
-func (b Bounds) filled() Bounds {
-	d := Defaults()
-	fill(&b.Support, d.Support)
-	fill(&b.Rate, d.Rate)
-	fill(&b.Lift, d.Lift)
-	fill(&b.Evidence, d.Evidence)
-	fill(&b.Outage, d.Outage)
-	fill(&b.Groups, d.Groups)
-	fill(&b.Values, d.Values)
-	fill(&b.Causes, d.Causes)
-	return b
-}
-
-func fill[T int | float64 | time.Duration](to *T, value T) {
-	if *to == 0 {
-		*to = value
-	}
-}
+// The limits of an explanation.
+const (
+	leastFailures = 8    // that a cause has to explain
+	leastRate     = 0.5  // of the attempts with the cause, the part that has to fail
+	leastLift     = 3    // by how much more often attempts fail with the cause than without it
+	leastEvidence = 10.0 // how much less likely chance is, in powers of e, after counting every cause that was tried
+	longestOutage = 30 * time.Minute
+	mostGroups    = 5   // of failures that are explained one by one
+	mostValues    = 256 // different values of one trait that are counted; the rest are passed over
+	mostCauses    = 3   // that are named
+)
 
 // Cause is something that failures have in common and successes have not.
 type Cause struct {
@@ -103,7 +79,7 @@ type Cause struct {
 	Delivered int       // attempts with it that did not
 	Failures  int       // of the attempts compared: for an address, those of which it is known
 	Successes int
-	Evidence  float64 // see Bounds.Evidence
+	Evidence  float64 // see leastEvidence
 	Group     *Group  // the failures that were compared, if they are one group; nil: all
 }
 

@@ -19,9 +19,9 @@ func TestAFieldWithoutAComparedValueIsNotAbsent(t *testing.T) {
 				note = other
 			}
 			all = append(all, Observation{At: start.Add(time.Duration(i) * time.Second), Failed: failed, Type: "a", Endpoint: "ep_1",
-				Traits: Fields(fmt.Appendf(nil, `{"note":%s}`, note), Limits{})})
+				Traits: Fields(fmt.Appendf(nil, `{"note":%s}`, note))})
 		}
-		for _, c := range Explain(all, Bounds{}) {
+		for _, c := range Explain(all) {
 			if c.Name == "note" && c.Value == Absent {
 				t.Errorf("with %s: %+v", other, c)
 			}

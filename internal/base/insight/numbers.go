@@ -80,7 +80,7 @@ func timeLimits(all []*Observation) []candidate {
 // spans returns the span of time that failed most unlike the rest, as an outage if it ended soon,
 // or as a moment since which attempts fail. A pair of moments counts as tried for each two
 // observations.
-func spans(all []*Observation, failures, successes int, b Bounds) []candidate {
+func spans(all []*Observation, failures, successes int) []candidate {
 	from, to, ok := densest(all, failures, successes)
 	if !ok {
 		return nil
@@ -94,7 +94,7 @@ func spans(all []*Observation, failures, successes int, b Bounds) []candidate {
 	}
 	_, after := count(all[to+1:])
 	switch {
-	case after >= healed && last.Sub(first) <= b.Outage && delivered*4 <= failed:
+	case after >= healed && last.Sub(first) <= longestOutage && delivered*4 <= failed:
 		c.Kind = Outage
 	case after < healed && from >= healed:
 		c.Kind = Since

@@ -165,7 +165,7 @@ func TestPlantedCausesRankFirst(t *testing.T) {
 				h := play(seed, 600+int(seed)*10)
 				fails, is := p.make(h)
 				h.outcomes(fails)
-				causes := Explain(h.all, Bounds{})
+				causes := Explain(h.all)
 				if len(causes) > 0 && is(&causes[0]) {
 					first++
 				} else if len(causes) > 0 {
@@ -188,7 +188,7 @@ func TestNoiseHasNoCause(t *testing.T) {
 		h := play(seed, 600+int(seed)*10)
 		h.noise = []float64{0.01, 0.05, 0.2, 0.5, 0.9}[seed%5]
 		h.outcomes(nil)
-		for _, c := range Explain(h.all, Bounds{}) {
+		for _, c := range Explain(h.all) {
 			t.Errorf("seed %d, %.0f %% failures: %+v", seed, h.noise*100, c)
 		}
 	}
@@ -211,7 +211,7 @@ func TestACauseBehindOtherFailures(t *testing.T) {
 				o.Failed, o.Status = true, 422
 			}
 		}
-		for _, c := range Explain(h.all, Bounds{}) {
+		for _, c := range Explain(h.all) {
 			if c.Kind == Field && c.Value == "BR" && c.Group != nil && c.Group.Status == 422 {
 				named++
 				break

@@ -182,7 +182,7 @@ func (p *past) events(ctx context.Context, a *api, from, to int) error {
 		o := &p.observations[from+i]
 		if ev != nil && ev.Tenant == p.deliveries[p.of[from+i]].Tenant {
 			o.Size = len(ev.Data)
-			o.Traits = append(o.Traits, insight.Fields(ev.Data, insight.Limits{})...)
+			o.Traits = append(o.Traits, insight.Fields(ev.Data)...)
 		}
 	}
 	return nil
@@ -242,7 +242,7 @@ func (p *past) view(c *call, endpoint string) wire.Causes {
 			v.Successes++
 		}
 	}
-	for _, x := range insight.Explain(p.observations, insight.Bounds{}) {
+	for _, x := range insight.Explain(p.observations) {
 		cause := wire.Cause{Kind: string(x.Kind), Name: x.Name, Value: x.Value, Bytes: x.Bytes, From: timeOf(x.From), To: timeOf(x.To),
 			Failures: x.Failed, Successes: x.Delivered, Evidence: x.Evidence, Sentence: words.Cause(&x, p.changes)}
 		if x.Value == insight.Absent {
