@@ -1,5 +1,5 @@
-// Package backoff says how long to wait before an operation is repeated, and waits. It also says
-// which failures of those that repeat are logged.
+// Package backoff says how long to wait before an operation is repeated, waits, and wakes a waiting
+// goroutine. It also says which failures of those that repeat are logged.
 //
 // Pauses double with each failure in a row up to a limit. They contain no jitter: a caller whose
 // repetitions could meet those of other processes multiplies them with a random number of its own.
@@ -40,5 +40,13 @@ func Wait(stop <-chan struct{}, d time.Duration) bool {
 		return true
 	case <-stop:
 		return false
+	}
+}
+
+// Wake puts a token into a channel that holds one, unless it is there already.
+func Wake(waiting chan<- struct{}) {
+	select {
+	case waiting <- struct{}{}:
+	default:
 	}
 }

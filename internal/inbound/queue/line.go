@@ -24,7 +24,7 @@ func (l *line) join(w *waiter) bool {
 	l.came++
 	w.number = l.came
 	l.waiting = append(l.waiting, w)
-	l.call()
+	backoff.Wake(l.wake)
 	return true
 }
 

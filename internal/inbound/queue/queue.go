@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -118,5 +119,5 @@ type Waiting struct {
 // never blocks.
 func (l *line) nudge() {
 	l.hinted.Store(true)
-	l.call()
+	backoff.Wake(l.wake)
 }

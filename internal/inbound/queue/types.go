@@ -122,11 +122,3 @@ type metrics struct {
 
 // Verdict is a consumer's result for a delivery.
 type Verdict string
-
-// call wakes the dispatcher.
-func (l *line) call() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}

@@ -63,11 +63,3 @@ func (r *Runner) save(ctx context.Context, j *Job, audit *grapnel.AuditEntry) er
 	j.Revision = put.Revision
 	return err
 }
-
-// ask has Run look for a new job at once.
-func (r *Runner) ask() {
-	select {
-	case r.asked <- struct{}{}:
-	default:
-	}
-}

@@ -59,7 +59,7 @@ func (r *Runner) begin(ctx context.Context, j *Job, by grapnel.By, once func(*Jo
 		return nil, put.Answer, err
 	}
 	j.Revision = put.Revision
-	r.ask()
+	backoff.Wake(r.asked)
 	return j, nil, nil
 }
 

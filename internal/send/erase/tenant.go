@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -34,7 +35,7 @@ func (r *Runner) Tenant(ctx context.Context, tenant string, by grapnel.By, once 
 		j, err = r.Get(ctx, is.Job)
 		return j, nil, err
 	}
-	r.ask()
+	backoff.Wake(r.asked)
 	return j, nil, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
 
 // Tally collects failures between two flushes, and counts the successes of endpoints that have
@@ -37,7 +39,7 @@ func (t *Tally) empty() {
 func (t *Tally) Failed(f *Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wake()
+	backoff.Wake(t.work)
 	d := t.delta(f.Group)
 	if d == nil {
 		t.uncounted++
@@ -74,17 +76,9 @@ func (t *Tally) Succeeded(endpoint string) {
 	t.mu.Lock()
 	if n, watched := t.streaks[endpoint]; watched {
 		t.streaks[endpoint] = n + 1
-		t.wake()
+		backoff.Wake(t.work)
 	}
 	t.mu.Unlock()
-}
-
-// wake tells the keeper that there is something to flush.
-func (t *Tally) wake() {
-	select {
-	case t.work <- struct{}{}:
-	default:
-	}
 }
 
 // watch counts the successes of these endpoints, and of no others.
@@ -120,7 +114,7 @@ func (t *Tally) take() (pending map[Group]*Delta, uncounted int64) {
 func (t *Tally) giveBack(g Group, d *Delta) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wake()
+	backoff.Wake(t.work)
 	if to := t.delta(g); to != nil {
 		to.Merge(d)
 		return

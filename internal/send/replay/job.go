@@ -228,6 +228,6 @@ func (r *Runner) begin(id, endpoint string) {
 		delete(r.jobs, id)
 		r.mu.Unlock()
 		// It may have been resumed between its last look at itself and this moment.
-		token(r.appeared)
+		backoff.Wake(r.appeared)
 	})
 }

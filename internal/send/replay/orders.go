@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -31,7 +32,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 		with.Once = o.Once(made)
 	}
 	put, err := r.engine.PutReplay(ctx, scope, made, with)
-	token(r.appeared) // after an error too: it may have been stored
+	backoff.Wake(r.appeared) // after an error too: it may have been stored
 	if err != nil || put.Answer != nil {
 		return Started{Answer: put.Answer}, err
 	}

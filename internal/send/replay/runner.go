@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -94,7 +95,7 @@ func (r *Runner) Ended(endpoint string) {
 	defer r.mu.Unlock()
 	for _, j := range r.jobs {
 		if j.endpoint == endpoint {
-			token(j.ended)
+			backoff.Wake(j.ended)
 		}
 	}
 }
@@ -104,10 +105,10 @@ func (r *Runner) changed(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if j := r.jobs[id]; j != nil {
-		token(j.nudged)
+		backoff.Wake(j.nudged)
 		return
 	}
-	token(r.appeared)
+	backoff.Wake(r.appeared)
 }
 
 // turn waits until no other job makes a step at the endpoint. The caller ends its turn by calling
@@ -121,13 +122,6 @@ func (r *Runner) turn(ctx context.Context, endpoint string) (over func(), err er
 		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-}
-
-func token(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
 	}
 }
 
