@@ -66,6 +66,14 @@ type Subject struct {
 	Name string `json:"name"`
 }
 
+// about is the subject of what is about a whole tenant, or about all tenants.
+func about(tenant string) Subject {
+	if tenant != "" {
+		return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+	}
+	return Subject{Kind: "server"}
+}
+
 // Key identifies an alert among those that are open: there is at most one with each key.
 type Key struct{ Rule, Tenant, Kind, ID, Part string }
 

@@ -111,8 +111,8 @@ func (f *Facts) Samples() []Sample {
 	}
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
-		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
-			fmt.Sprintf("%s pending; 15 minutes ago it was %s.", say.Many(int(b.Now), "delivery is", "deliveries are"), say.Count(b.Before)), Also{}})
+		all = append(all, sample(BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now)/float64(max(b.Before, leastBacklog)),
+			"%s pending; 15 minutes ago it was %s.", say.Many(int(b.Now), "delivery is", "deliveries are"), say.Count(b.Before)))
 	}
 	for i := range f.Hours {
 		all = append(all, f.Hours[i].samples(about(f.Hours[i].Tenant))...)
@@ -124,30 +124,34 @@ func (f *Facts) Samples() []Sample {
 		all = append(all, f.Sources[i].samples(f.Now)...)
 	}
 	for i := range f.Ending {
-		all = append(all, ending(&f.Ending[i], f.Now))
+		k := &f.Ending[i]
+		all = append(all, ends(KeyExpires, k.Tenant, aboutKey(k), k.ExpiresAt, f.Now,
+			"The key "+k.ID+" is valid until %s: for %s. Create another one, or give it a later end.",
+			"The key "+k.ID+" ended at %s: requests with it are refused."))
 	}
 	return append(all, f.operators()...)
 }
 
-// ending is the sample about a key that has an end.
-func ending(k *grapnel.Key, now time.Time) Sample {
-	left, at := k.ExpiresAt.Sub(now), k.ExpiresAt.UTC().Format(time.DateTime+" UTC")
-	text := fmt.Sprintf("The key %s is valid until %s: for %s. Create another one, or give it a later end.", k.ID, at, say.Spoken(left))
+// sample is one whose text is written as by fmt.Sprintf.
+func sample(rule, tenant string, of Subject, value float64, format string, args ...any) Sample {
+	return Sample{rule, tenant, of, value, fmt.Sprintf(format, args...), Also{}}
+}
+
+// ends is the sample about something with an end: the days left, and as text that which is valid
+// before, with the end and the time left, or that which is valid after, with the end.
+func ends(rule, tenant string, of Subject, end, now time.Time, before, after string) Sample {
+	left, at := end.Sub(now), end.UTC().Format(time.DateTime+" UTC")
 	if left <= 0 {
-		text = fmt.Sprintf("The key %s ended at %s: requests with it are refused.", k.ID, at)
+		return sample(rule, tenant, of, left.Hours()/24, after, at)
 	}
-	return Sample{KeyExpires, k.Tenant, Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}, left.Hours() / 24, text, Also{}}
+	return sample(rule, tenant, of, left.Hours()/24, before, at, say.Spoken(left))
 }
 
 // leastBacklog is the number of pending deliveries below which growth is no news.
 const leastBacklog = 1000
 
-// about is the subject of a sample of a whole tenant, or of all tenants.
-func about(tenant string) Subject {
-	if tenant != "" {
-		return Subject{Kind: "tenant", ID: tenant, Name: tenant}
-	}
-	return Subject{Kind: "server"}
+func aboutKey(k *grapnel.Key) Subject {
+	return Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}
 }
 
 // takes says whether due deliveries of the endpoint should be attempted now.
@@ -208,18 +212,16 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	subject := aboutEndpoint(e.Endpoint)
 	var all []Sample
 	add := func(rule string, value float64, format string, args ...any) {
-		all = append(all, Sample{rule, e.Tenant, subject, value, fmt.Sprintf(format, args...), Also{}})
+		all = append(all, sample(rule, e.Tenant, subject, value, format, args...))
 	}
 	if e.Tries > 0 {
 		add(FailedAttempts, float64(e.Tries), "A pending delivery has failed %s.", say.Times(e.Tries))
 	}
 	if e.Queue != nil {
-		if e.Due.IsZero() || !e.Waits() {
-			return all
+		if late := now.Sub(e.Due); !e.Due.IsZero() && e.Waits() {
+			add(ConsumerGone, late.Seconds(), "The oldest message has been due for %s, and no consumer holds a lease.", say.Spoken(late))
 		}
-		late := now.Sub(e.Due)
-		return append(all, Sample{ConsumerGone, e.Tenant, subject, late.Seconds(),
-			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", say.Spoken(late)), Also{}})
+		return all
 	}
 	h := &e.Health
 	if e.Status == grapnel.EndpointDisabled {
@@ -229,13 +231,9 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 		}
 		return all
 	}
-	if until := e.ClientCertUntil; !until.IsZero() {
-		left, at := until.Sub(now), until.Format(time.DateTime+" UTC")
-		text := "Its client certificate is valid until " + at + ": for " + say.Spoken(left) + ". Give it another one."
-		if left <= 0 {
-			text = "Its client certificate ended at " + at + "."
-		}
-		add(ClientCert, left.Hours()/24, "%s", text)
+	if !e.ClientCertUntil.IsZero() {
+		all = append(all, ends(ClientCert, e.Tenant, subject, e.ClientCertUntil, now,
+			"Its client certificate is valid until %s: for %s. Give it another one.", "Its client certificate ended at %s."))
 	}
 	because := ""
 	if h.Reason != "" {
@@ -264,12 +262,8 @@ func certificate(tenant string, of Subject, until, now time.Time) []Sample {
 	if until.IsZero() {
 		return nil
 	}
-	left, at := until.Sub(now), until.UTC().Format(time.DateTime+" UTC")
-	text := fmt.Sprintf("Its certificate is valid until %s: for %s.", at, say.Spoken(left))
-	if left <= 0 {
-		text = fmt.Sprintf("Its certificate expired at %s.", at)
-	}
-	return []Sample{{Certificate, tenant, of, left.Hours() / 24, text, Also{}}}
+	return []Sample{ends(Certificate, tenant, of, until, now,
+		"Its certificate is valid until %s: for %s.", "Its certificate expired at %s.")}
 }
 
 // byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
@@ -280,30 +274,28 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	var worst *Endpoint
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
-		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
-			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), say.Spoken(late)), Also{}})
+		all = append(all, sample(BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
+			"The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), say.Spoken(late)))
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
 		}
 	}
 	if worst != nil {
 		late := f.Now.Sub(worst.Due)
-		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
-			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
-				say.Spoken(late)), Also{}})
+		all = append(all, sample(BacklogAge, "", about(""), late.Seconds(),
+			"The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint), say.Spoken(late)))
 	}
 	return all
 }
 
 // samples are those about the totals of a tenant, or of all.
 func (h *Hours) samples(of Subject) []Sample {
-	all := []Sample{{DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last),
-		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", say.Many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
-			number(h.Usual.Failed)), Also{}}}
+	all := []Sample{sample(DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last), "%s in the last hour; usually it is %s an hour.",
+		say.Many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"), number(h.Usual.Failed))}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
-		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
-			fmt.Sprintf("%s percent of the %.0f first attempts of the last hour succeeded; usually it is %s percent.",
-				number(100*h.Last.Good/h.Last.Firsts), h.Last.Firsts, number(100*h.Usual.Success)), Also{}})
+		all = append(all, sample(FirstAttempts, h.Tenant, of, drop,
+			"%s percent of the %.0f first attempts of the last hour succeeded; usually it is %s percent.",
+			number(100*h.Last.Good/h.Last.Firsts), h.Last.Firsts, number(100*h.Usual.Success)))
 	}
 	return all
 }
@@ -323,13 +315,11 @@ func (s *Source) samples(now time.Time) []Sample {
 	subject := Subject{Kind: "source", ID: s.ID, Name: s.Name}
 	var all []Sample
 	if silent := now.Sub(s.Last); !s.Last.IsZero() && !s.Paused {
-		all = append(all, Sample{SourceSilent, s.Tenant, subject, silent.Seconds(),
-			fmt.Sprintf("Its last event came %s ago.", say.Spoken(silent)), Also{}})
+		all = append(all, sample(SourceSilent, s.Tenant, subject, silent.Seconds(), "Its last event came %s ago.", say.Spoken(silent)))
 	}
 	if s.Unverified > 0 {
-		all = append(all, Sample{SignatureFails, s.Tenant, subject, float64(s.Unverified),
-			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", say.Many(s.Unverified,
-				"request", "requests")), Also{}})
+		all = append(all, sample(SignatureFails, s.Tenant, subject, float64(s.Unverified),
+			"%s could not be verified in the last hour. Was the secret rotated at the provider?", say.Many(s.Unverified, "request", "requests")))
 	}
 	return all
 }
@@ -339,20 +329,20 @@ func (f *Facts) operators() (all []Sample) {
 	server := about("")
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
-		all = append(all, Sample{DiskFull, "", server, free,
-			fmt.Sprintf("%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)), Also{}})
+		all = append(all, sample(DiskFull, "", server, free,
+			"%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)))
 	}
 	if f.Imbalance != nil {
-		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
-			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), Also{}})
+		all = append(all, sample(Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
+			"Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance))
 	}
 	if b := f.Backups; b != nil {
 		newest := "There is no complete backup."
 		if !b.Newest.IsZero() {
 			newest = "The newest complete one was begun at " + b.Newest.UTC().Format(time.RFC3339) + "."
 		}
-		all = append(all, Sample{BackupFails, "", server, float64(b.Failed), fmt.Sprintf("%s failed in a row. %s Last: %s.",
-			say.Many(b.Failed, "scheduled backup has", "scheduled backups have"), newest, strings.TrimSuffix(b.Reason, ".")), Also{}})
+		all = append(all, sample(BackupFails, "", server, float64(b.Failed), "%s failed in a row. %s Last: %s.",
+			say.Many(b.Failed, "scheduled backup has", "scheduled backups have"), newest, strings.TrimSuffix(b.Reason, ".")))
 	}
 	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {
@@ -362,8 +352,8 @@ func (f *Facts) operators() (all []Sample) {
 	}
 	for i := range f.Keys {
 		k := &f.Keys[i]
-		all = append(all, Sample{AdminKey, "", Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}, 1,
-			fmt.Sprintf("The key %s may do everything with all tenants. Revoke it if you do not know who created it.", k.ID), Also{}})
+		all = append(all, sample(AdminKey, "", aboutKey(k), 1,
+			"The key %s may do everything with all tenants. Revoke it if you do not know who created it.", k.ID))
 	}
 	return all
 }

@@ -237,7 +237,7 @@ func (p *posting) ended(r Recipient, box *Box, a *Alert) {
 		delete(box.Open, id)
 		p.messages = append(p.messages, Message{Event: digestID(p.tenant, p.now, r.ID, id, string(Resolve)), Type: grapnel.EventAlertResolved,
 			To: []string{r.ID}, Data: Data{AlertID: id, Rule: DigestRule, State: string(Resolved), Severity: a.Severity, Tenant: p.tenant,
-				Subject: p.subject(), Title: "Resolved: all alerts of a digest", Text: "The last was: " + a.Title, Since: p.now}})
+				Subject: about(p.tenant), Title: "Resolved: all alerts of a digest", Text: "The last was: " + a.Title, Since: p.now}})
 	}
 }
 
@@ -268,20 +268,12 @@ func (p *posting) digest(r Recipient, box *Box) {
 		text += fmt.Sprintf("\nand %d more", more)
 	}
 	p.messages = append(p.messages, Message{Event: event, Type: grapnel.EventAlertDigest, To: []string{r.ID},
-		Data: Data{Rule: DigestRule, State: state, Severity: held.Severity, Tenant: p.tenant, Subject: p.subject(),
+		Data: Data{Rule: DigestRule, State: state, Severity: held.Severity, Tenant: p.tenant, Subject: about(p.tenant),
 			Title: strings.Join(parts, ", "), Text: text, Since: held.Began, Count: held.Count, Alerts: held.Titles}})
 }
 
 // DigestRule is the rule that digests name, and the ends of their incidents.
 const DigestRule = "digest"
-
-// subject is what a digest is about: the tenant, or the server.
-func (p *posting) subject() Subject {
-	if p.tenant == "" {
-		return Subject{Kind: "server"}
-	}
-	return Subject{Kind: "tenant", ID: p.tenant, Name: p.tenant}
-}
 
 // headline is the title of a change.
 func headline(c *Change) string {
@@ -299,12 +291,7 @@ func headline(c *Change) string {
 	return c.Alert.Title
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // QuietUntil is the end of quiet hours that a time is in, in their time zone; zero: it is in none.
 // Broken text of hours means no quiet hours, so that nothing is held for ever.

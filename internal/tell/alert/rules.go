@@ -209,7 +209,6 @@ type InForce struct {
 
 // Of returns a rule as it holds for a tenant; empty: the operator.
 func (s Settings) Of(r *Rule, tenant string) InForce {
-	on := !r.Off
-	is := s[tenant][r.Name].Over(s[""][r.Name]).Over(Setting{&on, &r.Threshold, &r.Severity})
+	is := s[tenant][r.Name].Over(s[""][r.Name]).Over(Setting{new(!r.Off), &r.Threshold, &r.Severity})
 	return InForce{*is.Enabled, *is.Threshold, *is.Severity}
 }

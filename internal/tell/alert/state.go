@@ -185,12 +185,17 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 		}
 		return false
 	}
-	since, there := m.rising[k]
-	if !there || since.After(now) {
-		since, m.rising[k] = now, now
-	}
 	last, before := m.fired[k]
-	return now.Sub(since) >= rule.Hold && (!before || now.Sub(last).Abs() >= m.b.Again)
+	return lasts(m.rising, k, now) >= rule.Hold && (!before || now.Sub(last).Abs() >= m.b.Again)
+}
+
+// lasts is for how long something has been so, by the time since when it is. That is now at first,
+// and if the clock was ahead.
+func lasts(since map[Key]time.Time, k Key, now time.Time) time.Duration {
+	if at, there := since[k]; !there || at.After(now) {
+		since[k] = now
+	}
+	return now.Sub(since[k])
 }
 
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
@@ -251,11 +256,7 @@ func (m *Memory) graver(rule *Rule, is InForce, a *Alert, s *Sample, now time.Ti
 	next := *a
 	next.Severity = severity(rule, is, s)
 	if by > 0 {
-		since, there := m.milder[a.Key()]
-		if !there || since.After(now) {
-			since, m.milder[a.Key()] = now, now
-		}
-		if now.Sub(since) < m.b.Again {
+		if lasts(m.milder, a.Key(), now) < m.b.Again {
 			return nil
 		}
 		return &Change{Alert: &next, Transition: Ease}
@@ -267,11 +268,7 @@ func (m *Memory) graver(rule *Rule, is InForce, a *Alert, s *Sample, now time.Ti
 
 // resolves resolves an alert whose value is back for long enough.
 func (m *Memory) resolves(changes []Change, rule *Rule, a *Alert, now time.Time) []Change {
-	since, there := m.calm[a.Key()]
-	if !there || since.After(now) {
-		since, m.calm[a.Key()] = now, now
-	}
-	if now.Sub(since) < rule.Calm {
+	if lasts(m.calm, a.Key(), now) < rule.Calm {
 		return changes
 	}
 	next := *a
