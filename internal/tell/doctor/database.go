@@ -13,20 +13,24 @@ func Postgres(url string, password postgres.Password) func(context.Context) (pos
 	return func(ctx context.Context) (postgres.Condition, error) { return postgres.Examine(ctx, url, password) }
 }
 
-// asked returns why a check of PostgreSQL cannot look.
-func (s *Subject) asked() string {
-	switch {
-	case s.Postgres == nil:
-		return "the data are in SQLite"
-	case s.unusable != nil:
-		return "the database cannot be reached"
+const inSQLite = "the data are in SQLite"
+
+// inPostgres makes a check of a look at the database, which is possible if it can be reached.
+func inPostgres(look func(*Subject) []Finding) func(context.Context, *Subject) ([]Finding, string) {
+	return func(_ context.Context, s *Subject) ([]Finding, string) {
+		switch {
+		case s.Postgres == nil:
+			return nil, inSQLite
+		case s.unusable != nil:
+			return nil, "the database cannot be reached"
+		}
+		return look(s), ""
 	}
-	return ""
 }
 
 func checkPostgres(_ context.Context, s *Subject) (found []Finding, _ string) {
 	if s.Postgres == nil {
-		return nil, s.asked()
+		return nil, inSQLite
 	}
 	if s.unusable != nil {
 		return []Finding{bad("PostgreSQL cannot be used: "+s.unusable.Error(), "The server accepts no events without it.",
@@ -46,39 +50,33 @@ func checkPostgres(_ context.Context, s *Subject) (found []Finding, _ string) {
 	return found, ""
 }
 
-func checkDurable(_ context.Context, s *Subject) (found []Finding, skipped string) {
-	if skipped = s.asked(); skipped != "" {
-		return nil, skipped
-	}
+func checkDurable(s *Subject) (found []Finding) {
 	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
 		if s.database.Settings[name] == "off" {
 			found = append(found, bad(name+" is off", "Accepted events are lost, or the database is damaged, when its machine loses power.",
 				"ALTER SYSTEM SET "+name+" = on; SELECT pg_reload_conf();"))
 		}
 	}
-	return found, ""
+	return found
 }
 
-func checkRights(_ context.Context, s *Subject) (found []Finding, skipped string) {
-	if skipped = s.asked(); skipped != "" || s.database.Standby || s.database.MayCreate {
-		return nil, skipped
+func checkRights(s *Subject) []Finding {
+	if s.database.Standby || s.database.MayCreate {
+		return nil
 	}
 	return []Finding{bad("the role of --store may not create tables", "The schema cannot be created, and each day needs tables of its own.",
-		"As the database's owner: GRANT CREATE, USAGE ON SCHEMA public TO ROLE;")}, ""
+		"As the database's owner: GRANT CREATE, USAGE ON SCHEMA public TO ROLE;")}
 }
 
-func checkConnections(_ context.Context, s *Subject) (found []Finding, skipped string) {
-	if skipped = s.asked(); skipped != "" || s.database.Connections+s.Bounds.Node <= s.database.Most {
-		return nil, skipped
+func checkConnections(s *Subject) []Finding {
+	if s.database.Connections+s.Bounds.Node <= s.database.Most {
+		return nil
 	}
 	return []Finding{worrying(fmt.Sprintf("%d of %d connections are in use", s.database.Connections, s.database.Most),
-		fmt.Sprintf("A node that starts needs up to %d more.", s.Bounds.Node), "Raise max_connections, stop other clients, or put PgBouncer in between.")}, ""
+		fmt.Sprintf("A node that starts needs up to %d more.", s.Bounds.Node), "Raise max_connections, stop other clients, or put PgBouncer in between.")}
 }
 
-func checkReplication(_ context.Context, s *Subject) (found []Finding, skipped string) {
-	if skipped = s.asked(); skipped != "" {
-		return nil, skipped
-	}
+func checkReplication(s *Subject) (found []Finding) {
 	for _, slot := range s.database.Slots {
 		if slot.Retained > s.Bounds.Lag {
 			what := fmt.Sprintf("no standby uses the replication slot %s, which retains %s of log", slot.Name, say.Bytes(int(slot.Retained)))
@@ -91,18 +89,15 @@ func checkReplication(_ context.Context, s *Subject) (found []Finding, skipped s
 				"A failover to it loses what it has not received, and takes longer.", "Look at its disk and network; SELECT * FROM pg_stat_replication shows where it waits."))
 		}
 	}
-	return found, ""
+	return found
 }
 
-func checkCare(_ context.Context, s *Subject) (found []Finding, skipped string) {
-	if skipped = s.asked(); skipped != "" {
-		return nil, skipped
-	}
+func checkCare(s *Subject) (found []Finding) {
 	if s.database.Settings["autovacuum"] == "off" {
 		found = append(found, worrying("autovacuum is off", "Tables grow, and plans become wrong.", "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();"))
 	}
 	if s.database.InClear {
 		found = append(found, worrying("the connection to PostgreSQL crosses a network without TLS", "Payloads and secrets can be read on the way.", "Add sslmode=verify-full to the URL of --store."))
 	}
-	return found, ""
+	return found
 }
