@@ -18,54 +18,55 @@ const (
 	MaxTolerance = 24 * time.Hour
 )
 
-// faults gathers them.
-type faults []Fault
+// Faults gathers them.
+type Faults []Fault
 
-func (f *faults) add(field, format string, args ...any) {
+// Add adds a fault, whose detail is written as by fmt.Sprintf.
+func (f *Faults) Add(field, format string, args ...any) {
 	*f = append(*f, Fault{field, fmt.Sprintf(format, args...)})
 }
 
 // Faults returns all faults in the settings.
 func (s *Settings) Faults() []Fault {
-	var f faults
+	var f Faults
 	r := Find(s.Scheme)
 	if r == nil {
 		var all []string
 		for _, r := range rows {
 			all = append(all, r.Name)
 		}
-		f.add("scheme", "is none of %s", strings.Join(all, ", "))
+		f.Add("scheme", "is none of %s", strings.Join(all, ", "))
 		return f
 	}
 	f.secrets(r, s.Secrets)
 	f.unread(r, s)
 	f.headers(r, s)
 	if s.Tolerance != 0 && (s.Tolerance < MinTolerance || s.Tolerance > MaxTolerance) {
-		f.add("tolerance", "is between %s and %s", MinTolerance, MaxTolerance)
+		f.Add("tolerance", "is between %s and %s", MinTolerance, MaxTolerance)
 	}
 	if s.Scheme == "hmac" {
 		f.custom(s)
 	}
 	if s.Scheme == "basic" && (s.Username == "" || strings.Contains(s.Username, ":")) {
-		f.add("username", "is needed for basic authentication, and has no colon")
+		f.Add("username", "is needed for basic authentication, and has no colon")
 	}
 	return f
 }
 
-func (f *faults) secrets(r *Row, secrets []Secret) {
+func (f *Faults) secrets(r *Row, secrets []Secret) {
 	switch {
 	case r.Proof == ByNothing:
 		if len(secrets) > 0 {
-			f.add("secret", "is not used by the scheme %s", r.Name)
+			f.Add("secret", "is not used by the scheme %s", r.Name)
 		}
 		return
 	case len(secrets) == 0:
 		if !r.MayWait() {
-			f.add("secret", "is needed: %s", r.Needs)
+			f.Add("secret", "is needed: %s", r.Needs)
 		}
 		return
 	case len(secrets) > maxSecrets:
-		f.add("secrets", "are at most %d", maxSecrets)
+		f.Add("secrets", "are at most %d", maxSecrets)
 		return
 	}
 	for i, s := range secrets {
@@ -74,13 +75,13 @@ func (f *faults) secrets(r *Row, secrets []Secret) {
 			if len(secrets) > 1 {
 				field = fmt.Sprintf("secrets/%d", i)
 			}
-			f.add(field, "%s", err)
+			f.Add(field, "%s", err)
 		}
 	}
 }
 
 // unread finds settings that are set and have no effect, which the operator does not expect.
-func (f *faults) unread(r *Row, v *Settings) {
+func (f *Faults) unread(r *Row, v *Settings) {
 	for _, s := range []struct {
 		field string
 		set   bool
@@ -90,34 +91,34 @@ func (f *faults) unread(r *Row, v *Settings) {
 		{"type_header", v.TypeHeader != ""}, {"username", v.Username != ""}, {"tolerance", v.Tolerance != 0 && !r.timed()},
 	} {
 		if s.set && !slices.Contains(r.Settings, s.field) {
-			f.add(s.field, "is not used by the scheme %s", r.Name)
+			f.Add(s.field, "is not used by the scheme %s", r.Name)
 		}
 	}
 }
 
-func (f *faults) headers(r *Row, v *Settings) {
+func (f *Faults) headers(r *Row, v *Settings) {
 	for _, h := range []struct{ field, name string }{
 		{"header", v.Header}, {"timestamp_header", v.TimestampHeader}, {"id_header", v.IDHeader}, {"type_header", v.TypeHeader},
 	} {
 		if h.name != "" && slices.Contains(r.Settings, h.field) && !ValidHeader(h.name) {
-			f.add(h.field, "is not the name of a header")
+			f.Add(h.field, "is not the name of a header")
 		}
 	}
 	if len(v.Prefix) > 64 || strings.ContainsFunc(v.Prefix, func(c rune) bool { return c < ' ' || c > '~' }) {
-		f.add("prefix", "has at most 64 printable characters")
+		f.Add("prefix", "has at most 64 printable characters")
 	}
 }
 
 // custom checks a scheme that the source describes itself.
-func (f *faults) custom(v *Settings) {
+func (f *Faults) custom(v *Settings) {
 	if v.Header == "" {
-		f.add("header", "is needed: where the signature is")
+		f.Add("header", "is needed: where the signature is")
 	}
 	if v.Algorithm != "" && hashOf(v.Algorithm) == nil {
-		f.add("algorithm", "is none of sha1, sha256, sha512")
+		f.Add("algorithm", "is none of sha1, sha256, sha512")
 	}
 	if v.Encoding != "" && v.Encoding != "hex" && v.Encoding != "base64" {
-		f.add("encoding", "is neither hex nor base64")
+		f.Add("encoding", "is neither hex nor base64")
 	}
 	if v.Signed == "" {
 		return
@@ -125,17 +126,17 @@ func (f *faults) custom(v *Settings) {
 	t, err := parseTemplate(v.Signed)
 	switch {
 	case len(v.Signed) > 256:
-		f.add("signed", "has at most 256 characters")
+		f.Add("signed", "has at most 256 characters")
 	case err != nil:
-		f.add("signed", "%s", err)
+		f.Add("signed", "%s", err)
 	case t.has(tokenField):
-		f.add("signed", "{%s} is none of {%s}", tokenField, strings.Join(fieldsOfTemplates, "}, {"))
+		f.Add("signed", "{%s} is none of {%s}", tokenField, strings.Join(fieldsOfTemplates, "}, {"))
 	case !t.has("body"):
-		f.add("signed", "has no {body}: a body that is not signed can be changed by an attacker")
+		f.Add("signed", "has no {body}: a body that is not signed can be changed by an attacker")
 	case t.has("timestamp") && v.TimestampHeader == "":
-		f.add("timestamp_header", "is needed: {timestamp} is part of the signed text")
+		f.Add("timestamp_header", "is needed: {timestamp} is part of the signed text")
 	case t.has("id") && v.IDHeader == "":
-		f.add("id_header", "is needed: {id} is part of the signed text")
+		f.Add("id_header", "is needed: {id} is part of the signed text")
 	}
 }
 

@@ -22,7 +22,7 @@ type Row struct {
 	pairTime  string  // the name of the timestamp among the pairs
 	pairSum   string  // the name of signatures among the pairs
 	algorithm string  // of an HMAC
-	encoding  string  // of the signature
+	encoding  string  // of the signature; empty: hex
 	signed    string  // template of the signed text
 	timestamp []Place // where the signed timestamp is, unless it is a pair
 	signature []Place // where the signature is, unless it is in the header

@@ -20,7 +20,7 @@ func New(s Settings) *Verifier {
 	v := &Verifier{Row: r, Settings: s, IDs: r.IDs, Kind: r.Kind, Signs: r.Signs, timestamp: r.timestamp}
 	v.Tolerance, v.Longest = cmp.Or(s.Tolerance, sign.DefaultTolerance), cmp.Or(s.Longest, defaultLongest)
 	v.header = textproto.CanonicalMIMEHeaderKey(cmp.Or(s.Header, r.header))
-	v.prefix, v.encoding = cmp.Or(s.Prefix, r.prefix), cmp.Or(s.Encoding, r.encoding)
+	v.prefix, v.encoding = cmp.Or(s.Prefix, r.prefix), cmp.Or(s.Encoding, r.encoding, "hex")
 	hash := hashOf(cmp.Or(s.Algorithm, r.algorithm))
 	switch {
 	case r.Proof == ByEd25519:

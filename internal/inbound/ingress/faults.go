@@ -25,13 +25,6 @@ const (
 	MaxDedupeWindow = 90 * 24 * time.Hour
 )
 
-// faults gathers them.
-type faults []Fault
-
-func (f *faults) add(field, format string, args ...any) {
-	*f = append(*f, Fault{Field: field, Detail: fmt.Sprintf(format, args...)})
-}
-
 // settings are how a source verifies, for package scheme.
 func settings(v *grapnel.Verify, publicURL string, longest int) scheme.Settings {
 	s := scheme.Settings{
@@ -65,15 +58,15 @@ func IDsSigned(s *grapnel.Source) bool {
 // CheckSource returns the faults of a source: of its verification, its deduplication and its
 // expressions.
 func CheckSource(s *grapnel.Source) []Fault {
-	var f faults
+	var f scheme.Faults
 	for _, fault := range CheckVerify(&s.Verify) {
-		f.add("verify/"+fault.Field, "%s", fault.Detail)
+		f.Add("verify/"+fault.Field, "%s", fault.Detail)
 	}
 	// An existing source with this fault keeps working; it only cannot be saved again.
 	if v := &s.Verify; v.Scheme == "hmac" && v.TimestampHeader != "" && !strings.Contains(v.Signed, "{timestamp}") {
-		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
+		f.Add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
 	}
-	f.dedupe(&s.Dedupe, scheme.Find(s.Verify.Scheme))
+	checkDedupe(&s.Dedupe, scheme.Find(s.Verify.Scheme), &f)
 	for _, e := range []struct {
 		field, text string
 		check       func(string) error
@@ -82,55 +75,55 @@ func CheckSource(s *grapnel.Source) []Fault {
 			continue
 		}
 		if err := e.check(e.text); err != nil {
-			f.add(e.field, "%s", err)
+			f.Add(e.field, "%s", err)
 		}
 	}
 	if s.OnUnverified != "" && s.OnUnverified != grapnel.RejectUnverified && s.OnUnverified != grapnel.Quarantine {
-		f.add("on_unverified", "is neither %s nor %s", grapnel.RejectUnverified, grapnel.Quarantine)
+		f.Add("on_unverified", "is neither %s nor %s", grapnel.RejectUnverified, grapnel.Quarantine)
 	}
 	if s.OnUnverified == grapnel.Quarantine && s.Verify.Scheme == "discord" {
-		f.add("on_unverified", "is reject for Discord, which sometimes sends wrong signatures and drops addresses that do not answer 401")
+		f.Add("on_unverified", "is reject for Discord, which sometimes sends wrong signatures and drops addresses that do not answer 401")
 	}
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || u.User != nil {
-			f.add("public_url", "is not an address that starts with https:// or http://")
+			f.Add("public_url", "is not an address that starts with https:// or http://")
 		}
 	}
 	// not "<", which a NaN is not
 	if l := s.RateLimit; l != nil && (!(l.PerSecond >= grapnel.MinPerSecond) || l.Burst < 0) {
-		f.add("rate_limit", "is at least %v a second, and its burst is not negative", grapnel.MinPerSecond)
+		f.Add("rate_limit", "is at least %v a second, and its burst is not negative", grapnel.MinPerSecond)
 	}
 	if s.MaxBody < 0 {
-		f.add("max_body", "is not negative")
+		f.Add("max_body", "is not negative")
 	}
 	return f
 }
 
-func (f *faults) dedupe(d *grapnel.Dedupe, r *scheme.Row) {
+func checkDedupe(d *grapnel.Dedupe, r *scheme.Row, f *scheme.Faults) {
 	for i, by := range d.By {
 		if by != grapnel.ByEventID && by != grapnel.ByDeliveryID && by != grapnel.ByContent {
-			f.add(fmt.Sprintf("dedupe/by/%d", i), "is none of %s, %s, %s", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent)
+			f.Add(fmt.Sprintf("dedupe/by/%d", i), "is none of %s, %s, %s", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent)
 		} else if slices.Index(d.By, by) != i {
-			f.add(fmt.Sprintf("dedupe/by/%d", i), "is there twice")
+			f.Add(fmt.Sprintf("dedupe/by/%d", i), "is there twice")
 		}
 	}
 	if d.Window != 0 {
 		switch least := leastWindow(r); {
 		case d.Window < MinDedupeWindow || d.Window > MaxDedupeWindow:
-			f.add("dedupe/window", "is between %s and %s", MinDedupeWindow, MaxDedupeWindow)
+			f.Add("dedupe/window", "is between %s and %s", MinDedupeWindow, MaxDedupeWindow)
 		case len(d.By) > 0 && d.Window < least:
-			f.add("dedupe/window", "is shorter than %s: %s retries for %s, and a request after the window counts as new",
+			f.Add("dedupe/window", "is shorter than %s: %s retries for %s, and a request after the window counts as new",
 				least, r.Title, r.RetriesFor)
 		}
 	}
 	if len(d.Ignore) > canonical.MaxIgnored {
-		f.add("dedupe/ignore", "has at most %d paths", canonical.MaxIgnored)
+		f.Add("dedupe/ignore", "has at most %d paths", canonical.MaxIgnored)
 		return
 	}
 	for i, path := range d.Ignore {
 		if err := canonical.CheckPath(path); err != nil {
-			f.add(fmt.Sprintf("dedupe/ignore/%d", i), "%s", err)
+			f.Add(fmt.Sprintf("dedupe/ignore/%d", i), "%s", err)
 		}
 	}
 }
