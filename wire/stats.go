@@ -53,8 +53,7 @@ func (t *Totals) FirstAttemptRate() *float64 {
 	if t.FirstAttempts == 0 {
 		return nil
 	}
-	rate := float64(t.FirstAttemptSuccess) / float64(t.FirstAttempts)
-	return &rate
+	return new(float64(t.FirstAttemptSuccess) / float64(t.FirstAttempts))
 }
 
 // Finished is the number of finished deliveries.

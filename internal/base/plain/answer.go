@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (a *answer) render(now time.Time, last bool) []byte {
 	slices.Sort(a.names) // an answer does not depend on the order of a map
 	for _, name := range a.names {
 		for _, value := range a.header[name] {
-			b = append(append(append(b, name...), ": "...), clean(value)...)
+			b = append(append(append(b, name...), ": "...), clean.Replace(value)...)
 			b = append(b, "\r\n"...)
 		}
 	}
@@ -61,14 +62,7 @@ func (a *answer) render(now time.Time, last bool) []byte {
 }
 
 // clean makes a value that cannot end its header.
-func clean(value string) string {
-	for i := range len(value) {
-		if c := value[i]; c == '\r' || c == '\n' {
-			return string(slices.DeleteFunc([]byte(value), func(c byte) bool { return c == '\r' || c == '\n' }))
-		}
-	}
-	return value
-}
+var clean = strings.NewReplacer("\r", "", "\n", "")
 
 // writer is the http.ResponseWriter of a connection.
 type writer conn

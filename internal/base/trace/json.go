@@ -87,8 +87,7 @@ func attributesJSON(all []Attribute) []attributeJSON {
 		a := &all[i]
 		list[i].Key = a.Key
 		if a.numeric {
-			text := strconv.FormatInt(a.number, 10)
-			list[i].Value.Int = &text
+			list[i].Value.Int = new(strconv.FormatInt(a.number, 10))
 		} else {
 			list[i].Value.String = &a.text
 		}

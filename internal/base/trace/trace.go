@@ -11,7 +11,10 @@
 // It does not promise that a recorded span arrives: spans in the queue are lost with the process.
 package trace
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // Context is one span of a trace, as the header traceparent names it.
 type Context struct {
@@ -50,13 +53,8 @@ func Parse(text string) (c Context, ok bool) {
 
 // unhex decodes lower-case hex, which is the only form that the standard allows.
 func unhex(into []byte, text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
 	_, err := hex.Decode(into, []byte(text))
-	return err == nil
+	return err == nil && text == strings.ToLower(text)
 }
 
 // Valid says whether the context names a span.

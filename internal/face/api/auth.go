@@ -240,24 +240,20 @@ func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return release
 	}
+	within := func(ctx context.Context, end context.CancelFunc) {
+		before := release
+		c.Request, release = c.WithContext(ctx), func() { end(); before() }
+	}
 	if !c.until.IsZero() {
-		ctx, end := context.WithTimeout(c.Context(), c.until.Sub(a.Clock()))
-		c.Request = c.WithContext(ctx)
-		release = end
+		within(context.WithTimeout(c.Context(), c.until.Sub(a.Clock())))
 	}
 	if c.session != nil {
-		before := release
-		ctx, leave := a.Engine.WhilePass(c.Context(), c.session)
-		ctx, end := context.WithTimeout(ctx, c.session.Ends.Sub(a.Clock()))
-		c.Request = c.WithContext(ctx)
-		release = func() { end(); leave(); before() }
+		within(a.Engine.WhilePass(c.Context(), c.session))
+		within(context.WithTimeout(c.Context(), c.session.Ends.Sub(a.Clock())))
 	}
 	if c.pass == nil {
 		tenant, route := c.bound, c.route
-		ctx, leave := a.Engine.WhileKey(c.Context(), c.key.Hash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
-		c.Request = c.WithContext(ctx)
-		former := release
-		release = func() { leave(); former() }
+		within(a.Engine.WhileKey(c.Context(), c.key.Hash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) }))
 	}
 	return release
 }

@@ -108,8 +108,7 @@ func (a *api) message(c *call, d *grapnel.Delivery) (*wire.ChannelMessage, error
 	if err != nil {
 		return nil, nil
 	}
-	is := wire.ChannelMessage(m)
-	return &is, nil
+	return new(wire.ChannelMessage(m)), nil
 }
 
 // retryDelivery attempts a pending delivery now, or creates a new delivery for a finished one.
@@ -238,8 +237,7 @@ func (l *look) view(d *grapnel.Delivery) (wire.Delivery, error) {
 	keep := l.a.Keep()
 	if kept := keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
-		days := max(0, int(end.Sub(l.c.now)/day))
-		v.PurgeAt, v.DaysLeft = timeOf(end), &days
+		v.PurgeAt, v.DaysLeft = timeOf(end), new(max(0, int(end.Sub(l.c.now)/day)))
 	}
 	return v, nil
 }

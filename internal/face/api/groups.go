@@ -178,8 +178,7 @@ func ratio(part, of int64) *float64 {
 	if of == 0 {
 		return nil
 	}
-	r := float64(part) / float64(of)
-	return &r
+	return new(float64(part) / float64(of))
 }
 
 // viewReasons lists the classes of attempts that failed, and the reason codes of deliveries.

@@ -78,8 +78,7 @@ func drainEstimate(h grapnel.Health, held int) *policy.Duration {
 	if h.PerSecond <= 0 {
 		return nil
 	}
-	took := policy.Duration(policy.DrainTime(held, h.PerSecond).Round(100 * time.Millisecond))
-	return &took
+	return new(policy.Duration(policy.DrainTime(held, h.PerSecond).Round(100 * time.Millisecond)))
 }
 
 // stateOf is the health of an endpoint that nothing was sent to yet.

@@ -119,8 +119,7 @@ func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte, e
 			full.BodyBase64 = body
 		}
 	case utf8.Valid(body) && bytes.IndexByte(body, 0) < 0:
-		text := string(body)
-		full.BodyText = &text
+		full.BodyText = new(string(body))
 	default:
 		full.BodyBase64 = body
 	}
@@ -278,7 +277,7 @@ func inboxAsides(a *api, c *call, q inboxQuery, limit int) ([]grapnel.Aside, err
 	before := q.beforeAside
 	if !q.To.IsZero() {
 		// Ids sort by time: this one is the lowest that a request of that instant can have.
-		if first := grapnel.NewID(grapnel.AsidePrefix, q.To, zeroes{}); before == "" || first < before {
+		if first := grapnel.NewID(grapnel.AsidePrefix, q.To, bytes.NewReader(make([]byte, 16))); before == "" || first < before {
 			before = first
 		}
 	}
@@ -293,12 +292,4 @@ func inboxAsides(a *api, c *call, q inboxQuery, limit int) ([]grapnel.Aside, err
 		}
 	}
 	return found, nil
-}
-
-// zeroes reads as zeroes.
-type zeroes struct{}
-
-func (zeroes) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }

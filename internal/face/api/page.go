@@ -82,8 +82,7 @@ func each[T, V any](view func(*T) V) func([]T) ([]V, error) {
 
 // cursor makes the cursor behind which position follows.
 func (c *call) cursor(position string) *string {
-	text := c.cursors.write(c.listed(), position)
-	return &text
+	return new(c.cursors.write(c.listed(), position))
 }
 
 // position is where the list shall go on; empty: at its beginning.

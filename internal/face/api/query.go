@@ -54,9 +54,7 @@ func (q *query) read(text string, known []param) error {
 	}
 	q.values = values
 	f := &q.faults
-	names := slices.AppendSeq(make([]string, 0, len(values)), maps.Keys(values))
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
 			f.Add("?"+name, "is unknown")

@@ -139,8 +139,7 @@ func (a *api) viewQueue(ep *grapnel.Endpoint, n *grapnel.QueueCounts, consumers 
 	leasingFields.show(ep.Queue, &v.NewQueue)
 	countFields.show(n, v.QueueCounts)
 	if !n.Oldest.IsZero() {
-		age := policy.Duration(max(now.Sub(n.Oldest), 0).Round(time.Millisecond))
-		v.OldestAge = &age
+		v.OldestAge = new(policy.Duration(max(now.Sub(n.Oldest), 0).Round(time.Millisecond)))
 	}
 	if consumers != nil {
 		v.Consumers = make([]wire.Consumer, len(consumers))

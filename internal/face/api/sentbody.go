@@ -46,8 +46,7 @@ func (a *api) sentBody(c *call, d *grapnel.Delivery, at *grapnel.Attempt, out *w
 	sum := sha256.Sum256(is.body)
 	out.Bytes, out.SHA256 = len(is.body), hex.EncodeToString(sum[:])
 	if utf8.Valid(is.body) {
-		out.Body = new(string)
-		*out.Body = string(is.body)
+		out.Body = new(string(is.body))
 	} else {
 		out.BodyBase64 = is.body
 	}

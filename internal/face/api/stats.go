@@ -7,7 +7,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -42,14 +41,7 @@ func viewTotals(t *grapnel.Totals) (v wire.Totals) {
 }
 
 func viewPercentiles(percentile func(float64) time.Duration) wire.Latency {
-	part := func(p float64) *policy.Duration {
-		d := policy.Duration(percentile(p))
-		if d <= 0 {
-			return nil
-		}
-		return &d
-	}
-	return wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
+	return wire.Latency{P50: spanOf(percentile(.5)), P95: spanOf(percentile(.95)), P99: spanOf(percentile(.99))}
 }
 
 const (

@@ -19,8 +19,7 @@ func spanOf(d time.Duration) *policy.Duration {
 	if d <= 0 {
 		return nil
 	}
-	span := policy.Duration(d)
-	return &span
+	return new(policy.Duration(d))
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -132,18 +133,9 @@ func (s *schema) each(use func(name string)) {
 }
 
 // names are those of the properties, the required ones first.
-func (s *schema) names() (all []string) {
-	for name := range s.Properties {
-		all = append(all, name)
-	}
-	slices.SortFunc(all, func(a, b string) int {
-		if first, second := slices.Contains(s.Required, a), slices.Contains(s.Required, b); first != second {
-			if first {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	return all
+func (s *schema) names() []string {
+	all := slices.Sorted(maps.Keys(s.Properties))
+	required := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(s.Required, name) })
+	others := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(s.Required, name) })
+	return append(required, others...)
 }

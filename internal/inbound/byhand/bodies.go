@@ -124,7 +124,7 @@ func bodies(a attempt) (all []attempt) {
 
 func compact(body []byte) []byte {
 	var into bytes.Buffer
-	_ = json.Compact(&into, body) // bodies has checked it
+	_ = json.Compact(&into, body) // it is JSON
 	return into.Bytes()
 }
 
@@ -154,13 +154,12 @@ func outsideTexts(body []byte, pairs ...string) []byte {
 func ascii(body []byte) []byte {
 	var into []byte
 	for _, c := range string(body) {
-		switch high, low := utf16.EncodeRune(c); {
-		case c < utf8.RuneSelf:
+		if c < utf8.RuneSelf {
 			into = append(into, byte(c))
-		case high != utf8.RuneError:
-			into = fmt.Appendf(into, `\u%04x\u%04x`, high, low)
-		default:
-			into = fmt.Appendf(into, `\u%04x`, c)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, c) {
+			into = fmt.Appendf(into, `\u%04x`, unit)
 		}
 	}
 	return into

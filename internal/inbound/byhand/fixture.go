@@ -15,10 +15,10 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -86,12 +86,10 @@ var all = sync.OnceValues(func() (map[string][]Fixture, error) {
 })
 
 // merged are the entries of several maps; later ones win.
-func merged[V any](maps ...map[string]V) map[string]V {
+func merged[V any](all ...map[string]V) map[string]V {
 	into := map[string]V{}
-	for _, m := range maps {
-		for name, value := range m {
-			into[name] = value
-		}
+	for _, m := range all {
+		maps.Copy(into, m)
 	}
 	return into
 }
@@ -139,9 +137,7 @@ func form(object []byte) []byte {
 	for name, value := range canonical.Root(object).Members() {
 		text, is := value.Text()
 		if !is {
-			var compact bytes.Buffer
-			_ = json.Compact(&compact, value.Raw) // it is JSON
-			text = compact.String()
+			text = string(compact(value.Raw))
 		}
 		pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(text))
 	}
@@ -209,8 +205,7 @@ func (r *rendering) fresh(kind byte, n int) string {
 	}
 	if kind == 'u' {
 		raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
-		text := hex.EncodeToString(raw[:16])
-		return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+		return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:16])
 	}
 	letters := alphabets[kind]
 	for i := range raw {

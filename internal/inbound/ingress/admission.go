@@ -3,6 +3,7 @@ package ingress
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -132,12 +133,7 @@ func (s *slot) leave() {
 // until sets when reading ends. A connection without deadlines is read without.
 func (s *slot) until(t time.Time) { _ = s.control.SetReadDeadline(t) }
 
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
+func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // busy is how many requests hold a slot.
 func (a *admission) busy() int {

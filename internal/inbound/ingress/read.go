@@ -53,8 +53,7 @@ func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, he
 		return nil, b.tooLarge(held, r.Body, limit)
 	// whatever other error: ending its read is how a request is made to give way
 	case errors.Is(err, errNoRoom) || !held.read():
-		refused := overloaded(b.WaitBusy)
-		return nil, &refused
+		return nil, new(overloaded(b.WaitBusy))
 	case err == nil:
 		// A deadline would end net/http's watch on the connection, and so the request's context.
 		held.until(time.Time{})

@@ -56,8 +56,7 @@ func (r *result) containing(n *node, all []any) {
 			return
 		}
 	}
-	least := 1
-	r.count(found, cmp.Or(n.minContains, &least), n.maxContains, "items of the form that contains says")
+	r.count(found, cmp.Or(n.minContains, new(1)), n.maxContains, "items of the form that contains says")
 }
 
 func (r *result) object(n *node, all map[string]any) {

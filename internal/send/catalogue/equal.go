@@ -42,7 +42,5 @@ func appendText(out []byte, s string) []byte {
 
 // names are the names of a map, sorted.
 func names[V any](m map[string]V) []string {
-	all := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(m))
 }

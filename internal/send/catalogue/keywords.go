@@ -159,8 +159,7 @@ func numeral(field func(*node) **decimal) keyword {
 			c.fault(p.at, "must be a number")
 			return
 		}
-		d := parseDecimal(string(is))
-		*field(n) = &d
+		*field(n) = new(parseDecimal(string(is)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"html"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -43,13 +44,11 @@ func (p *Page) rss(home string) ([]byte, error) {
 		home = "status"
 	}
 	f := feed{Version: "2.0", Channel: channel{Title: "Grapnel status", Link: home, Description: "Incidents and maintenance", TTL: 1}}
-	for _, all := range [][]Incident{p.Planned, p.Incidents} {
-		for _, in := range all {
-			for _, u := range in.Updates {
-				f.Channel.Items = append(f.Channel.Items, item{Title: word(u.Status) + ": " + in.Title, Link: home + "#" + in.ID,
-					Description: html.EscapeString(u.Text), Date: u.At.Format(time.RFC1123Z),
-					ID: guid{Text: in.ID + "/" + strconv.FormatInt(u.At.UnixMicro(), 10)}})
-			}
+	for _, in := range slices.Concat(p.Planned, p.Incidents) {
+		for _, u := range in.Updates {
+			f.Channel.Items = append(f.Channel.Items, item{Title: word(u.Status) + ": " + in.Title, Link: home + "#" + in.ID,
+				Description: html.EscapeString(u.Text), Date: u.At.Format(time.RFC1123Z),
+				ID: guid{Text: in.ID + "/" + strconv.FormatInt(u.At.UnixMicro(), 10)}})
 		}
 	}
 	var b bytes.Buffer

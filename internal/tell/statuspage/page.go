@@ -224,13 +224,11 @@ func (p *Page) component(at int, r *promise.Report) Component {
 	if sum.All() > 0 {
 		c.Good = promise.Percent(float64(sum.Good) / float64(sum.All()))
 	}
-	for _, all := range [][]Incident{p.Planned, p.Incidents} {
-		for _, open := range all {
-			if open.Open && (slices.Contains(open.Components, is.id)) {
-				c.State = worse(c.State, map[string]State{"outage": Outage, "degraded": Degraded}[open.Impact])
-				if open.Status == "underway" {
-					c.State = worse(c.State, Maintenance)
-				}
+	for _, open := range slices.Concat(p.Planned, p.Incidents) {
+		if open.Open && slices.Contains(open.Components, is.id) {
+			c.State = worse(c.State, map[string]State{"outage": Outage, "degraded": Degraded}[open.Impact])
+			if open.Status == "underway" {
+				c.State = worse(c.State, Maintenance)
 			}
 		}
 	}

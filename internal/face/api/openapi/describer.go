@@ -89,8 +89,7 @@ func (p *Parameter) describe(in string) *huma.Param {
 	s := &huma.Schema{Type: huma.TypeString}
 	describeForm(&p.Form, s)
 	if s.Type == huma.TypeString && len(s.Enum) == 0 && s.MinLength == nil {
-		least := 1
-		s.MinLength = &least
+		s.MinLength = new(1)
 	}
 	if p.Repeat {
 		s = &huma.Schema{Type: huma.TypeArray, Items: s}

@@ -10,20 +10,17 @@ import (
 // describeForm puts the form into a schema.
 func describeForm(f *strict.Form, s *huma.Schema) {
 	if f.Number {
-		least, most := float64(f.Least), float64(f.Most)
-		s.Type, s.Minimum, s.Maximum = huma.TypeInteger, &least, &most
+		s.Type, s.Minimum, s.Maximum = huma.TypeInteger, new(float64(f.Least)), new(float64(f.Most))
 		return
 	}
 	if f.Pattern != nil {
 		s.Pattern = f.Pattern.String()
 	}
 	if f.Least > 0 {
-		least := f.Least
-		s.MinLength = &least
+		s.MinLength = new(f.Least)
 	}
 	if f.Most > 0 {
-		most := f.Most
-		s.MaxLength = &most
+		s.MaxLength = new(f.Most)
 	}
 	if f.Format != "" {
 		s.Format = f.Format

@@ -93,7 +93,7 @@ func mergeable() map[string]*huma.Schema {
 func ScenarioSchema(r huma.Registry) *huma.Schema {
 	const year = 366 * 24 * time.Hour
 	rate := func(unit string, most float64) *huma.Schema {
-		return Object(map[string]*huma.Schema{unit: {Type: huma.TypeNumber, ExclusiveMinimum: number(0), Maximum: number(most)}}, unit)
+		return Object(map[string]*huma.Schema{unit: {Type: huma.TypeNumber, ExclusiveMinimum: new(0.0), Maximum: new(most)}}, unit)
 	}
 	return named(r, "NewScenario", func() *huma.Schema {
 		return lenient(Object(map[string]*huma.Schema{
@@ -103,7 +103,7 @@ func ScenarioSchema(r huma.Registry) *huma.Schema {
 				"status":   described(integerFrom(300, 599), "of every answer; required by status"),
 				"after":    described(durationFrom(0, year), "from the first event"),
 				"duration": durationFrom(time.Millisecond, year),
-				"error_rate": {Type: huma.TypeNumber, Minimum: number(0), Maximum: number(1),
+				"error_rate": {Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0),
 					Description: "the part of the attempts that fail; required by flaky"},
 				"latency": described(durationFrom(0, time.Hour), "how long every answer takes; required by slow"),
 			}, "duration"),
@@ -161,9 +161,8 @@ func orNullSchema(s *huma.Schema) *huma.Schema {
 }
 
 func policyProperties() map[string]*huma.Schema {
-	jitter := []*huma.Schema{{Type: huma.TypeNumber, Minimum: number(0), Maximum: number(1)},
+	jitter := []*huma.Schema{{Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0)},
 		Object(map[string]*huma.Schema{"add": durationFrom(0, 24*time.Hour)}, "add")}
-	one, most, limits, codes := 1, policy.MaxAttempts, policy.MaxLimits, policy.MaxCodes
 	return map[string]*huma.Schema{
 		"name": {Type: huma.TypeString, Pattern: `^[A-Za-z0-9_.-]{0,64}$`},
 		"preset": {Type: huma.TypeString, Examples: []any{policy.DefaultPreset},
@@ -173,9 +172,9 @@ func policyProperties() map[string]*huma.Schema {
 		"timeout":      described(durationFrom(policy.MinTimeout, policy.MaxTimeout), "of one attempt: connecting, sending, the whole answer"),
 		"schedule":     scheduleSchema(),
 		"jitter":       {AnyOf: jitter, Description: "added to each wait, never subtracted: a fraction of it, or up to a fixed time"},
-		"max_attempts": orNullSchema(described(integerFrom(1, most), "null: no limit")),
+		"max_attempts": orNullSchema(described(integerFrom(1, policy.MaxAttempts), "null: no limit")),
 		"max_age":      orNullSchema(described(durationFrom(time.Nanosecond, policy.MaxAge), "from the first attempt; null: no limit")),
-		"success": {Type: huma.TypeArray, MinItems: &one, Examples: []any{[]string{"2xx"}},
+		"success": {Type: huma.TypeArray, MinItems: new(1), Examples: []any{[]string{"2xx"}},
 			Items: &huma.Schema{Type: huma.TypeString, Pattern: `^(2xx|2[0-9]{2}(-2[0-9]{2})?)$`}},
 		"classify": {
 			Type: huma.TypeObject, Description: "statuses (404, 4xx) and error classes (timeout) to decisions",
@@ -184,11 +183,11 @@ func policyProperties() map[string]*huma.Schema {
 				Pattern: codePattern}},
 		},
 		"limits": {
-			Type: huma.TypeArray, MaxItems: &limits, Description: "after an answer with one of the codes, narrower max_attempts (attempts) and max_age (within)",
+			Type: huma.TypeArray, MaxItems: new(policy.MaxLimits), Description: "after an answer with one of the codes, narrower max_attempts (attempts) and max_age (within)",
 			Items: Object(map[string]*huma.Schema{
-				"codes": {Type: huma.TypeArray, MinItems: &one, MaxItems: &codes, Examples: []any{[]string{"422"}},
+				"codes": {Type: huma.TypeArray, MinItems: new(1), MaxItems: new(policy.MaxCodes), Examples: []any{[]string{"422"}},
 					Items: &huma.Schema{Type: huma.TypeString, Pattern: codePattern}},
-				"attempts": described(integerFrom(1, most), "all attempts of the delivery count, whatever they were answered"),
+				"attempts": described(integerFrom(1, policy.MaxAttempts), "all attempts of the delivery count, whatever they were answered"),
 				"within":   described(durationFrom(time.Nanosecond, policy.MaxAge), "from the first attempt"),
 			}, "codes", "attempts"),
 		},
@@ -206,7 +205,7 @@ func policyProperties() map[string]*huma.Schema {
 		"breaker": {Description: "false: none; null: the default one", AnyOf: []*huma.Schema{
 			Object(map[string]*huma.Schema{
 				"failures":  integerFrom(1, 10_000),
-				"ratio":     {Type: huma.TypeNumber, ExclusiveMinimum: number(0), Maximum: number(1)},
+				"ratio":     {Type: huma.TypeNumber, ExclusiveMinimum: new(0.0), Maximum: new(1.0)},
 				"window":    durationFrom(time.Second, time.Hour),
 				"probe":     durationFrom(10*time.Millisecond, time.Hour),
 				"probe_max": durationFrom(10*time.Millisecond, 24*time.Hour),
@@ -228,27 +227,24 @@ func presetNames() (names []string) {
 }
 
 func scheduleSchema() *huma.Schema {
-	one, most := 1, policy.MaxRows
 	return &huma.Schema{AnyOf: []*huma.Schema{
 		Object(map[string]*huma.Schema{
 			"mode": described(enum(policy.SincePrevious, policy.SinceFirst), "start of the count of a delay"),
-			"delays": {Type: huma.TypeArray, Items: durationFrom(0, policy.MaxDelay), MinItems: &one, MaxItems: &most,
+			"delays": {Type: huma.TypeArray, Items: durationFrom(0, policy.MaxDelay), MinItems: new(1), MaxItems: new(policy.MaxRows),
 				Description: "one per attempt; the first is the wait before attempt 1"},
 			"tail": described(enum(policy.TailStop, policy.TailRepeat), "stop after the table, or repeat its last wait"),
 		}, "delays"),
 		Object(map[string]*huma.Schema{
 			"mode":   enum(policy.Exponential),
 			"base":   described(durationFrom(time.Millisecond, policy.MaxDelay), "the wait before attempt 2"),
-			"factor": {Type: huma.TypeNumber, Minimum: number(1), Maximum: number(policy.MaxFactor)},
+			"factor": {Type: huma.TypeNumber, Minimum: new(1.0), Maximum: new(float64(policy.MaxFactor))},
 			"max":    described(durationFrom(time.Millisecond, policy.MaxDelay), "longest wait"),
 		}, "base"),
 	}}
 }
 
-func number(n float64) *float64 { return &n }
-
 func integerFrom(least, most int) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeInteger, Minimum: number(float64(least)), Maximum: number(float64(most))}
+	return &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(least)), Maximum: new(float64(most))}
 }
 
 func durationFrom(least, most time.Duration) *huma.Schema {

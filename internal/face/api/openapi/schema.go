@@ -189,20 +189,19 @@ func limit(s, texts *huma.Schema, tag reflect.StructTag) {
 
 // refine adds the forms, and the bounds of strings, lists and maps that have none of their own.
 func (d *describer) refine(s *huma.Schema, f strict.Field, u use) {
-	most := strict.MostMembers
 	switch {
 	case s.Type == huma.TypeString:
 		d.refineText(s, f.Tag.Get("form"))
 	case s.Type == huma.TypeArray:
 		if s.MaxItems == nil {
-			s.MaxItems = &most
+			s.MaxItems = new(strict.MostMembers)
 		}
 		if s.Items.Type == huma.TypeString {
 			d.refineText(s.Items, f.Tag.Get("form"))
 		}
 	case s.Type == huma.TypeObject:
 		if s.MaxProperties == nil {
-			s.MaxProperties = &most
+			s.MaxProperties = new(strict.MostMembers)
 		}
 		names, looks := &huma.Schema{}, d.forms.Of(f.Tag.Get("names"))
 		describeForm(&looks, names)
@@ -222,8 +221,7 @@ func (d *describer) refineText(s *huma.Schema, name string) {
 	looks := d.forms.Of(name)
 	describeForm(&looks, s)
 	if s.MaxLength == nil && len(s.Enum) == 0 && len(looks.Span) == 0 && looks.Format != "date-time" {
-		most := strict.LongestString
-		s.MaxLength = &most
+		s.MaxLength = new(strict.LongestString)
 	}
 	if len(s.Enum) > 0 {
 		s.Pattern = "" // the values say more
