@@ -151,6 +151,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.MaxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
 	flags.Var(&cli.Rate{Into: &f.PublishRate}, "max-publish-rate", "events per second that one tenant may publish, and at once; counted by each node")
 	flags.Int64Var(&f.EventsPerDay, "max-events-per-day", 0, "events that one tenant may publish on one day (UTC); 0: no limit")
+	flags.StringArrayVar(&f.OutboxFiles, "outbox-file", nil,
+		"SQLite database of a producer, which a source with the outbox sqlite:PATH may read and remove events from; may be repeated")
 	cli.DurationVar(flags, &f.Retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
 	flags.Var((*cli.KeepRules)(&f.Rules), "retention-rule",
 		"another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")

@@ -25,7 +25,7 @@ var wings = []string{
 	"policy", "sign", ".", "wire", "client", "outbox",
 	"internal/house", "internal/base", "internal/store", "internal/nodes", "internal/send", "internal/inbound", "internal/tell",
 	"internal/face", "internal/proof",
-	"receive", "internal/server", "cmd",
+	"receive", "internal/server", "embed", "cmd",
 }
 
 // wingOf returns the place of a package's wing among wings.

@@ -37,6 +37,16 @@ type doors struct {
 	running  sync.WaitGroup // the goroutines of Accept; Close waits for them
 }
 
+// Nowhere is the address of a server that listens at none: the program that it is part of answers
+// requests with its Handler.
+const Nowhere = "none"
+
+// nowhere is the address of a listener that has none.
+type nowhere struct{}
+
+func (nowhere) Network() string { return "tcp" }
+func (nowhere) String() string  { return Nowhere }
+
 type accepted struct {
 	conn net.Conn
 	err  error
@@ -57,7 +67,7 @@ func listenAll(ctx context.Context, o *Options) (_ *doors, err error) {
 		address string
 		serves  func(string) bool
 	}{{o.Listen, nil}, {o.ListenIngest, ofIngest}, {o.ListenStatus, ofStatus}, {o.Redirect, probed}} {
-		if at.address == "" {
+		if at.address == "" || at.address == Nowhere {
 			continue
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at.address)
@@ -120,7 +130,13 @@ func (d *doors) accept(at *door) {
 	}
 }
 
-func (d *doors) Addr() net.Addr { return d.all[0].Addr() }
+// Addr is the first address.
+func (d *doors) Addr() net.Addr {
+	if len(d.all) == 0 {
+		return nowhere{}
+	}
+	return d.all[0].Addr()
+}
 
 // Close ends Accept.
 func (d *doors) Close() (err error) {

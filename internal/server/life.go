@@ -137,7 +137,8 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	l.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: l.engine, Store: l.store, Log: o.Log})
 	l.erasures = erase.New(erase.Options{Bounds: o.Bounds.Erase, Engine: l.engine, Store: l.store, Log: o.Log, Backups: l.backups.names})
-	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log,
+		Files: o.OutboxFiles})
 	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log, Firsts: l.engine.CountFirsts})
 	l.used = lastuse.New(lastuse.Options{Bounds: o.Bounds.LastUse, Store: l.store, Exists: l.engine.HasKey, Log: o.Log})
 	l.alerts = alerting.New(alerting.Options{

@@ -58,7 +58,7 @@ const (
 // Options are the settings of a server. The zero value serves on loopback and stores its data in
 // ./grapnel-data.
 type Options struct {
-	Listen string
+	Listen string // Nowhere: requests come through Handler alone
 	// addresses that serve requests to sources, or the status page, and nothing else; empty: none
 	ListenIngest, ListenStatus string
 	TLS                        TLS
@@ -86,6 +86,7 @@ type Options struct {
 	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
+	OutboxFiles  []string       // SQLite databases of producers, which sources may relay from
 	NoDashboard  bool           // serve the API alone
 	NoStatusPage bool           // serve no public status page
 	Silent       bool           // count nothing and evaluate no alerts: only for measuring what that costs

@@ -42,7 +42,7 @@ import (
 )
 
 func newServer(o Options) *Server {
-	s := &Server{options: o, log: o.Log, backups: newBackups(&o), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
+	s := &Server{options: o, log: o.Log, inside: newInside(), backups: newBackups(&o), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
 		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
 	s.changed.Store(&s.options)
 	return s
@@ -226,8 +226,9 @@ const recordingTime = 5 * time.Second
 func (s *Server) stopServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTimeout)
 	defer cancel()
-	if err := s.plain.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.plain.Close())
+	err := s.inside.shut(ctx)
+	if failed := s.plain.Shutdown(ctx); failed != nil {
+		return errors.Join(err, failed, s.plain.Close())
 	}
-	return nil
+	return err
 }

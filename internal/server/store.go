@@ -98,6 +98,9 @@ func Migrate(ctx context.Context, o *Options) (schema.Status, error) {
 	return sqlite.Migrate(ctx, place.path)
 }
 
+// Shared says whether other servers may use the store at the same time.
+func (p Place) Shared() bool { return p.url != "" }
+
 // makeDir makes the data directory.
 func (p Place) makeDir() error {
 	if err := os.MkdirAll(p.dir(), 0o700); err != nil {

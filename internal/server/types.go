@@ -57,6 +57,7 @@ type Server struct {
 	sender       *egress.Sender
 	http         *http.Server
 	plain        *plain.Server // in front of http
+	inside       *inside       // requests that come through Handler
 	log          *slog.Logger
 	stopping     atomic.Bool // draining has begun
 	probes       *probes
@@ -71,6 +72,15 @@ type Server struct {
 	issuer       *oidc.Provider // nil: people sign in with API keys only
 	traces       *trace.Tracer  // nil: no spans are made
 	rejected     rejected
+}
+
+// inside counts the requests that come through Handler. The drain waits for them, as it does for
+// those of the server's own connections, because the store is closed after it.
+type inside struct {
+	mu      sync.Mutex
+	running int
+	closed  bool
+	idle    chan struct{} // closed once closed is set and nothing runs
 }
 
 // cleanup undoes opened parts, the last first.

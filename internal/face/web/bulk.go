@@ -104,7 +104,11 @@ func (v *visit) export() error {
 		return nil
 	}
 	q := v.URL.Query()
-	return v.pass(v.rw, "/v1"+v.URL.Path, given("filter", q.Get("q"), "format", q.Get("format")))
+	rq, err := v.asking("/v1"+v.URL.Path, given("filter", q.Get("q"), "format", q.Get("format")))
+	if err == nil {
+		v.web.API.ServeHTTP(v.rw, rq)
+	}
+	return err
 }
 
 // tooLong refuses a search that is.

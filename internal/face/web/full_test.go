@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +23,10 @@ type full struct {
 }
 
 func (api *full) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	in := &recorder{header: http.Header{}}
+	in := httptest.NewRecorder()
 	api.Handler.ServeHTTP(in, r)
 	var answer map[string]any
-	if in.status < 300 && json.Unmarshal(in.body.Bytes(), &answer) == nil {
+	if in.Code < 300 && json.Unmarshal(in.Body.Bytes(), &answer) == nil {
 		api.fill(r, answer)
 		text, err := json.Marshal(answer)
 		if err == nil {
@@ -33,8 +34,8 @@ func (api *full) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	w.WriteHeader(in.status)
-	_, _ = w.Write(in.body.Bytes())
+	w.WriteHeader(in.Code)
+	_, _ = w.Write(in.Body.Bytes())
 }
 
 func (api *full) fill(r *http.Request, answer map[string]any) {

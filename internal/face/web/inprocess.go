@@ -3,40 +3,29 @@ package web
 import (
 	"bytes"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// RoundTrip has the handler answer into memory.
+// RoundTrip has the API answer, on behalf of the browser.
 func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 	in := rq.Clone(rq.Context())
-	in.RequestURI = rq.URL.RequestURI()
 	forward(in, t.browser)
 	narrow(in, t.tenant)
-	if in.Body == nil {
-		in.Body = http.NoBody
-	}
-	w := &recorder{header: http.Header{}}
-	t.api.ServeHTTP(w, in)
-	if err := rq.Context().Err(); err != nil {
+	resp, err := client.Local{Handler: t.api}.RoundTrip(in)
+	if err != nil {
 		return nil, err
 	}
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.heard != nil {
-		_, _ = t.heard.Write(w.body.Bytes())
+		var heard bytes.Buffer
+		_, _ = io.Copy(io.MultiWriter(t.heard, &heard), resp.Body) // all of them are in memory
+		resp.Body = io.NopCloser(&heard)
 	}
-	t.mu.Unlock()
-	return &http.Response{
-		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: rq,
-	}, nil
+	return resp, nil
 }
 
 // forward says where the browser is, as a proxy named it, because a key may be bound to addresses;
@@ -79,28 +68,6 @@ func (t *inProcess) sum() (s [32]byte) {
 	defer t.mu.Unlock()
 	copy(s[:], t.heard.Sum(nil))
 	return s
-}
-
-// recorder is a response in memory.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header is the response's.
-func (w *recorder) Header() http.Header { return w.header }
-
-// WriteHeader keeps the first final status.
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
-		w.status = status
-	}
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(p)
 }
 
 // caller makes a client that calls the API with a key or pass on behalf of a browser, as one that is

@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/reference"
 )
 
@@ -43,11 +45,12 @@ func (w *web) readReference(r *http.Request) (*reference.Reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := &recorder{header: http.Header{}}
-	if w.API.ServeHTTP(to, rq); to.status != http.StatusOK {
+	resp, err := client.Local{Handler: w.API}.RoundTrip(rq)
+	if err != nil || resp.StatusCode != http.StatusOK {
 		return nil, refused(http.StatusServiceUnavailable, "Reading the API's document failed.", "Reload the page.")
 	}
-	made, err := reference.New(to.body.Bytes())
+	document, _ := io.ReadAll(resp.Body) // it is in memory
+	made, err := reference.New(document)
 	if err == nil {
 		w.made.Store(made)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -98,8 +99,27 @@ type settling struct {
 // errDSN does not describe the fault of a DSN, because the description could contain its password.
 var errDSN = errors.New("not a PostgreSQL DSN; use one such as postgres://user:password@host:5432/database or host=… dbname=…")
 
+// sqliteScheme begins the DSN of an outbox in an SQLite database on this machine.
+const sqliteScheme = "sqlite:"
+
+var errFile = errors.New("not the absolute path of an SQLite database; use one such as sqlite:/var/lib/orders.db")
+
+// filePath is the path of a DSN. false: it is one of PostgreSQL.
+func filePath(dsn string) (path string, is bool) { return strings.CutPrefix(dsn, sqliteScheme) }
+
+// checkFile says whether a path can be one of an outbox.
+func checkFile(path string) error {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
+		return errFile
+	}
+	return nil
+}
+
 // CheckDSN says whether something can be a DSN.
 func CheckDSN(dsn string) error {
+	if path, is := filePath(dsn); is {
+		return checkFile(path)
+	}
 	_, err := parse(dsn)
 	return err
 }
@@ -121,6 +141,9 @@ func parse(dsn string) (*pgx.ConnConfig, error) {
 
 // Place is the host and database of a DSN, without secrets.
 func Place(dsn string) string {
+	if path, is := filePath(dsn); is {
+		return path
+	}
 	config, err := parse(dsn)
 	if err != nil {
 		return ""

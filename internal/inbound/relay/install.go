@@ -70,6 +70,24 @@ func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
 	})
 }
 
+// Prepare creates the outbox that a DSN names, or brings an older one up to date. file is the path
+// of an SQLite database; empty: it is in PostgreSQL.
+func Prepare(ctx context.Context, dsn string) (file string, err error) {
+	file, is := filePath(dsn)
+	if !is {
+		_, err = Install(ctx, dsn, Rights{})
+		return "", err
+	}
+	if err := checkFile(file); err != nil {
+		return "", grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
+	}
+	b, err := openFile(file, Bounds{})
+	if err != nil {
+		return "", err
+	}
+	return file, b.Close()
+}
+
 // Uninstall removes an outbox and returns the earlier state. If it holds more events than the
 // caller expects, nothing is removed.
 func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, error) {

@@ -31,6 +31,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -56,7 +57,16 @@ func New(o Options) *Runner {
 	}
 	o.Bounds = bounds.Fill(o.Bounds)
 	if o.open == nil {
-		o.open = func(ctx context.Context, dsn string) (box, error) { return open(ctx, dsn, o.Bounds) }
+		o.open = func(ctx context.Context, dsn string) (box, error) {
+			path, is := filePath(dsn)
+			switch {
+			case !is:
+				return open(ctx, dsn, o.Bounds)
+			case !slices.Contains(o.Files, path):
+				return nil, errNotGiven
+			}
+			return openFile(path, o.Bounds)
+		}
 	}
 	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}}
 }

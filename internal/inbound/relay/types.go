@@ -30,10 +30,13 @@ type Options struct {
 	Bounds   Bounds // inside this package; zero: their defaults
 	Engine   Engine
 	Store    Shelf
-	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
-	Log      *slog.Logger     // nil: nothing is logged
-	Now      func() time.Time // nil: time.Now
-	Random   func() float64   // from 0 to 1, for pauses; nil: math/rand's
+	MaxEvent int64 // bytes of an event's data; 0: DefaultMaxEvent
+	// Files are the SQLite databases that sources may name. No other one is opened: whoever may make a
+	// source could read and change any file of this machine.
+	Files  []string
+	Log    *slog.Logger     // nil: nothing is logged
+	Now    func() time.Time // nil: time.Now
+	Random func() float64   // from 0 to 1, for pauses; nil: math/rand's
 
 	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests inject faults
 }

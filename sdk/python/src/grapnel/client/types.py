@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is d555ab7a526bcea329b6ceec1474fa6ada54d82c83b468ea46f99fa6e4220232."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 63b2760598f456f1f86a7bd9b61259327ecb2865da8d507635b61cdff10a8561."""
 
 from __future__ import annotations
 
@@ -2442,12 +2442,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
