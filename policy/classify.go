@@ -2,7 +2,8 @@ package policy
 
 import "slices"
 
-// Decide returns the decision for an outcome. From the strongest rule to the weakest:
+// Decide returns the decision for an outcome: that of the rules below, unless the receiver had a
+// wish that the policy grants (Heed). From the strongest rule to the weakest:
 //
 //  1. A fault beside the endpoint (Elsewhere) is always Retry. A lease that was acked is Deliver,
 //     one that was rejected Fail.
@@ -14,7 +15,9 @@ import "slices"
 //
 // A response that broke off, as in a 200 whose body never ended, is judged by its error class
 // alone.
-func (p *Policy) Decide(o Outcome) Decision {
+func (p *Policy) Decide(o Outcome) Decision { return p.Heed(o).Wish.over(p.decide(o)) }
+
+func (p *Policy) decide(o Outcome) Decision {
 	switch {
 	case o.Elsewhere():
 		return Retry
@@ -35,6 +38,39 @@ func (p *Policy) Decide(o Outcome) Decision {
 		return d
 	}
 	return Retry
+}
+
+// Heed returns the outcome with the part of its wish that this policy grants. A wish gets at most
+// what a 410 would get: where a 410 ends its delivery without disabling, disable is reduced to
+// stop, and where a 410 is retried, a wish has no effect. It has none either in an answer that broke
+// off or came from elsewhere, or, if it is stop, in a success.
+func (p *Policy) Heed(o Outcome) Outcome {
+	if o.Wish == WishNone {
+		return o
+	}
+	gone, _ := p.byStatus(Outcome{Status: 410, Class: ClassStatus4xx})
+	switch {
+	case o.Status == 0, !o.complete(), gone != DisableEndpoint && gone != Fail:
+		o.Wish = WishNone
+	case gone == Fail:
+		o.Wish = WishStop
+	}
+	if o.Wish == WishStop && contains(p.Success, o.Status) {
+		o.Wish = WishNone
+	}
+	return o
+}
+
+// over returns the decision for an outcome whose own decision is d: a wish can end a delivery, and
+// never turns a success into a failure or keeps a 410 from disabling.
+func (w Wish) over(d Decision) Decision {
+	switch {
+	case d == Deliver, d == DisableEndpoint, w == WishNone:
+		return d
+	case w == WishDisable:
+		return DisableEndpoint
+	}
+	return Fail
 }
 
 // Elsewhere says whether an attempt failed beside the endpoint: in this process, at a proxy or at a

@@ -17,21 +17,21 @@ type Verdict struct {
 // Warnings are sent halfway to being disabled, and again shortly before the end.
 func warnings() []int { return []int{50, 90} }
 
-// Strike counts an outcome. Any 2xx resets the count, whatever triggered the attempt. Only
+// Strike counts an outcome. Any success resets the count, whatever triggered the attempt. Only
 // countable deliveries add to it: a delivery counts once, at its first attempt. Any failure starts
 // the clock. Disabling resets the count as well, so that an endpoint starts from zero when it is
 // enabled again.
 func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
-	if o.Decision == Deliver {
-		recovered := s.Warned > 0
-		return Verdict{Changed: s.Pardon(), Recovered: recovered}
-	}
-	if o.Decision == DisableEndpoint {
+	if o.Disables || o.Decision == DisableEndpoint {
 		v := s.condemn("a delivery ended with an outcome for which the policy disables: "+o.Cause, o.Ended)
 		s.SentencedByAnswer = true
 		return v
 	}
-	if !o.Counts || o.Outcome.Elsewhere() || o.Outcome.Class == ClassBlocked {
+	if o.Decision == Deliver {
+		recovered := s.Warned > 0
+		return Verdict{Changed: s.Pardon(), Recovered: recovered}
+	}
+	if !o.Counts || o.Outcome.Elsewhere() || o.Outcome.Class == ClassBlocked || o.Outcome.Wish == WishStop {
 		return Verdict{}
 	}
 	var v Verdict

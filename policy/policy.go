@@ -104,6 +104,8 @@ type Outcome struct {
 	// in place of the schedule's, set by a consumer; meaningful if HasDelay
 	Delay    time.Duration
 	HasDelay bool
+	// of the header webhook-delivery; Heed says which part of it counts
+	Wish Wish
 }
 
 // Progress is the state of a delivery that the policy needs.
@@ -124,7 +126,8 @@ type Step struct {
 	Exhausted bool      // a retry was right, but the attempts or the age are used up
 	Expired   bool      // Exhausted because of the age
 	Limited   bool      // Exhausted because of a limit for this outcome
-	Hold      time.Time // Throttle: the endpoint is paused until then
+	Hold      time.Time // Throttle, or a wish in its place: the endpoint is paused until then
+	Disables  bool      // the endpoint is to be disabled, whatever the decision
 }
 
 // Planned is one attempt still to come if every one before it fails.

@@ -46,7 +46,8 @@ func (s *Standing) Open() bool { return !s.OpenedAt.IsZero() }
 type Sighting struct {
 	Outcome  Outcome
 	Decision Decision
-	Hold     time.Time // Throttle: the end of the endpoint's pause
+	Disables bool      // the endpoint is to be disabled, whatever the decision
+	Hold     time.Time // the end of the pause that the endpoint asked for; zero: none
 	Cause    string    // the result of the attempt, in words
 	Started  time.Time
 	Ended    time.Time
@@ -59,11 +60,13 @@ type Sighting struct {
 }
 
 // EndpointWide says whether a failure concerns the endpoint and not the content: any other delivery
-// would fail too. A 4xx concerns the payload; a block by our own guard and an unreadable answer
-// prove neither.
+// would fail too. A 4xx concerns the payload, and so does a 5xx with a wish that the policy grants:
+// the receiver has decided. A block by our own guard and an unreadable answer prove neither.
 func (o Outcome) EndpointWide() bool {
 	switch o.Class {
-	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassStatus5xx:
+	case ClassStatus5xx:
+		return o.Wish == WishNone
+	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset:
 		return true
 	default:
 		return false
@@ -71,4 +74,6 @@ func (o Outcome) EndpointWide() bool {
 }
 
 // alive says whether the outcome shows a working endpoint, even if it refuses.
-func (o Outcome) alive() bool { return o.Status > 0 && o.complete() && o.Class != ClassStatus5xx }
+func (o Outcome) alive() bool {
+	return o.Status > 0 && o.complete() && (o.Class != ClassStatus5xx || o.Wish != WishNone)
+}

@@ -32,13 +32,19 @@ func (p *Policy) FirstDelay() time.Duration {
 // that, jitter aside, is not made: the delivery is exhausted. Jitter and Retry-After cannot move an
 // attempt past the end; it is then made at the end, so that the last chance is used.
 func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
-	step := Step{Decision: p.Decide(o)}
+	o = p.Heed(o)
+	plain := p.decide(o)
+	step := Step{Decision: o.Wish.over(plain)}
+	step.Disables = step.Decision == DisableEndpoint || o.Wish == WishDisable
 	if o.Class == ClassInternal {
 		step.Next = ended.Add(InternalPause)
 		step.Latest = step.Next
 		return step
 	}
 	if step.Decision != Retry && step.Decision != Throttle {
+		if plain == Throttle {
+			step.Hold = p.hold(pr, o, ended, time.Time{})
+		}
 		return step
 	}
 	whole := p.left(pr.Attempts+1, pr, ended)

@@ -174,7 +174,9 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		after, said = policy.ParseRetryAfter(text, time.Now())
 	}
-	return verdictOf(f.policy, m, resp.StatusCode, answer, after, said), resp.StatusCode, nil
+	o := policy.Outcome{Status: resp.StatusCode, Class: policy.ClassOf(resp.StatusCode), RetryAfter: after, HasRetryAfter: said,
+		Wish: policy.ParseWish(resp.Header.Get("Webhook-Delivery"))}
+	return verdictOf(f.policy, m, o, answer), resp.StatusCode, nil
 }
 
 // request is the body and the headers for the local server.
@@ -238,25 +240,13 @@ func forwarded(came []grapnel.Header) http.Header {
 	return header
 }
 
-// verdictOf is the outcome of a message by the status of the response. A Retry-After counts if it
-// is longer than the pause of the policy, and the policy heeds it.
-func verdictOf(p *policy.Policy, m *client.Message, status int, answer []byte, retryAfter time.Duration, said bool) error {
-	class := policy.ClassNone
-	switch {
-	case status == 429:
-		class = policy.ClassStatus429
-	case status >= 500:
-		class = policy.ClassStatus5xx
-	case status >= 400:
-		class = policy.ClassStatus4xx
-	case status >= 300:
-		class = policy.ClassRedirect
-	}
-	err := fmt.Errorf("the local server answered %d", status)
+// verdictOf is the outcome of a message by the response. A Retry-After counts if it is longer than
+// the pause of the policy, and the policy heeds it.
+func verdictOf(p *policy.Policy, m *client.Message, o policy.Outcome, answer []byte) error {
+	err := fmt.Errorf("the local server answered %d", o.Status)
 	if text := strings.Join(strings.Fields(strings.ToValidUTF8(string(answer), "�")), " "); text != "" {
 		err = fmt.Errorf("%w: %s", err, cli.Cut(text, answerShown))
 	}
-	o := policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}
 	switch p.Decide(o) {
 	case policy.Deliver:
 		return nil
@@ -266,8 +256,8 @@ func verdictOf(p *policy.Policy, m *client.Message, status int, answer []byte, r
 	now, ageless := time.Now(), *p
 	ageless.MaxAge = 0 // the server knows when the first attempt began
 	step := ageless.After(policy.Progress{Attempts: m.Attempt, Anchor: m.FirstSeenAt}, o, now)
-	if said && step.Next.Equal(now.Add(min(retryAfter, policy.MaxRetryAfter))) {
-		return client.RetryAfter(retryAfter, err)
+	if o.HasRetryAfter && step.Next.Equal(now.Add(min(o.RetryAfter, policy.MaxRetryAfter))) {
+		return client.RetryAfter(o.RetryAfter, err)
 	}
 	return err
 }

@@ -146,7 +146,7 @@ var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonNone:         "no reason was recorded",
 	grapnel.ReasonExhausted:    "its attempts are used up",
 	grapnel.ReasonPermanent:    "the policy treats its outcome as permanent",
-	grapnel.ReasonRejected:     "its consumer rejected it",
+	grapnel.ReasonRejected:     "its receiver rejected it",
 	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
 	grapnel.ReasonEndpointGone: "its endpoint was deleted",
 	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",

@@ -103,7 +103,7 @@ func TestReasons(t *testing.T) {
 		{"permanent", grapnel.Delivery{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent}, enabled, grapnel.Health{},
 			grapnel.Failed, "failed: the policy treats its outcome as permanent", time.Time{}},
 		{"rejected", grapnel.Delivery{Status: grapnel.Failed, ReasonCode: grapnel.ReasonRejected}, enabled, grapnel.Health{},
-			grapnel.Failed, "failed: its consumer rejected it", time.Time{}},
+			grapnel.Failed, "failed: its receiver rejected it", time.Time{}},
 		{"expired", grapnel.Delivery{Status: grapnel.Failed, ReasonCode: grapnel.ReasonExpired}, enabled, grapnel.Health{},
 			grapnel.Failed, "failed: the next attempt would have been later than the policy allows", time.Time{}},
 		{"gone", grapnel.Delivery{Status: grapnel.Failed, ReasonCode: grapnel.ReasonEndpointGone}, nil, grapnel.Health{},

@@ -58,7 +58,7 @@ const (
 // reasonWords says why a delivery failed.
 var reasonWords = map[grapnel.ReasonCode]string{
 	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error",
-	grapnel.ReasonRejected: "rejected by the consumer",
+	grapnel.ReasonRejected: "rejected by the receiver",
 	grapnel.ReasonExpired:  "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
 	grapnel.ReasonErased: "event erased",
 }

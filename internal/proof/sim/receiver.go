@@ -118,7 +118,8 @@ func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	n.vacate(a)
 	n.w.receiver(a.Config.ID).ends(a, o)
 	n.step(&core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
-		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
+		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class,
+			ResponseHeaders: wished(o)}})
 }
 
 // arrive is a request reaching its receiver, or a refused connection.
@@ -164,7 +165,7 @@ func (r *receiver) arrive(req *request, started time.Time) {
 func (r *receiver) reply(req *request, started time.Time) {
 	w := r.w
 	o := r.verdict(req)
-	req.receipt.Status = o.Status
+	req.receipt.Status, req.receipt.Wish = o.Status, o.Wish
 	if w.chance(w.plan.answerLost) {
 		req.receipt.AnswerLost = true
 		o = policy.Outcome{Class: policy.ClassReset}
@@ -197,9 +198,9 @@ func (r *receiver) verdict(req *request) policy.Outcome {
 	case w.healing && w.agenda.now < chaosTime+100*time.Second && w.rand.IntN(3) == 0:
 		return broken // so that retries happen whose times can be checked
 	case !w.chance(w.plan.receiverDown):
-		return policy.Outcome{Status: 200, Class: policy.ClassNone}
+		return w.wishing(policy.Outcome{Status: 200, Class: policy.ClassNone})
 	}
-	return w.refusal(5*time.Second, broken)
+	return w.wishing(w.refusal(5*time.Second, broken))
 }
 
 // answer reaches the sender, if it still lives.

@@ -181,6 +181,26 @@ func (s *stage) refusal(longest time.Duration, other policy.Outcome) policy.Outc
 	return broken
 }
 
+// wishing adds a wish to one in five answers, in runs with wishes. Most ask to stop.
+func (s *stage) wishing(o policy.Outcome) policy.Outcome {
+	if s.options.Wishes && s.chance(0.2) {
+		if o.Wish = policy.WishStop; s.rand.IntN(8) == 0 {
+			o.Wish = policy.WishDisable
+		}
+	}
+	return o
+}
+
+// wished is the header of an answer with this outcome.
+func wished(o policy.Outcome) map[string]string {
+	if o.Wish == policy.WishNone {
+		return nil
+	}
+	return map[string]string{wishHeader: string(o.Wish)}
+}
+
+const wishHeader = "Webhook-Delivery"
+
 // broken is the answer of a receiver that has an error.
 var broken = policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
 

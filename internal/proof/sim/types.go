@@ -18,6 +18,7 @@ type Options struct {
 	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
 	Tidy   bool   // operators replay finished deliveries, and expired rows are purged
 	Tiny   bool   // all bounds of the core are as small as they may be, or a little more
+	Wishes bool   // receivers answer with webhook-delivery now and then
 	Back   bool   // the store goes back to an earlier state now and then, while the node runs
 	Trace  func(at time.Duration, line string)
 }

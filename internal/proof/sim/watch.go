@@ -66,7 +66,7 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	if h.rules.Off {
 		return
 	}
-	alive := o.Status > 0 && o.Status < 500
+	alive := o.Status > 0 && (o.Status < 500 || o.Wish != policy.WishNone)
 	switch {
 	case !current:
 	case h.open && alive:
@@ -204,8 +204,20 @@ func (w *world) remembered() {
 // recorded adds an attempt that is now on record to the count towards disabling.
 func (r *receiver) recorded(a *grapnel.Attempt) {
 	h, w, rules := &r.watch, r.w, r.config.Policy.Disable
+	wish := policy.Wish(a.ResponseHeaders[wishHeader])
 	if a.Decision == policy.Deliver {
 		h.strikes, h.earned, h.since = 0, false, max(h.since, a.StartedAt.Add(a.Duration).Sub(w.base))
+	}
+	if wish == policy.WishDisable && a.Trigger != grapnel.TriggerTest && r.config.Status == grapnel.EndpointEnabled &&
+		w.plan.storeError+w.plan.storeUnknown == 0 {
+		stops, n := h.stops, w.node
+		w.agenda.in(40*time.Second, func() {
+			if h.stops == stops && r.config.DeletedAt.IsZero() && w.node == n && n != nil {
+				w.excess("%s is not disabled although its receiver asked for it", r.config.ID)
+			}
+		})
+	}
+	if a.Decision == policy.Deliver || wish != policy.WishNone {
 		return
 	}
 	counts := a.Trigger == grapnel.TriggerSchedule || a.Trigger == grapnel.TriggerProbe

@@ -121,7 +121,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		}
 		g.took += (s.Took - g.took) / 8
 		g.failing, g.failed, g.failures, g.refusals, g.accepted = time.Time{}, time.Time{}, 0, 0, true
-	case s.Decision != policy.Throttle && !s.Outcome.Elsewhere():
+	case s.Decision != policy.Throttle && !s.Outcome.Elsewhere() && s.Outcome.Wish != policy.WishStop:
 		if g.failures++; g.failing.IsZero() {
 			g.failing = s.Ended
 		}
@@ -133,7 +133,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 			st.FailingAt, changed = g.failingSince(), true
 		}
 	}
-	if s.Decision == policy.Throttle && s.Hold.After(st.HoldUntil) {
+	if s.Hold.After(st.HoldUntil) {
 		if !st.HoldUntil.After(s.Ended) {
 			st.HeldAt = s.Ended
 		}

@@ -20,7 +20,7 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]N
 	}
 	took := min(max(now.Sub(h.started), 0), maxCharge) // the clock may have jumped meanwhile
 	s := policy.Sighting{
-		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(*in), Started: h.started, Ended: now,
+		Outcome: in.Outcome, Decision: step.Decision, Disables: step.Disables && !v.test, Hold: step.Hold, Cause: whatHappened(*in), Started: h.started, Ended: now,
 		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: took, Seed: v.progress.Seed,
 		Counts: h.Trigger.Counts() && h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}

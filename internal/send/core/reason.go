@@ -56,6 +56,12 @@ func age(p policy.Progress, now time.Time) time.Duration { return now.Sub(p.Anch
 
 // whatHappened describes an attempt's outcome as part of a sentence.
 func whatHappened(in Finished) string {
+	switch in.Outcome.Wish {
+	case policy.WishStop:
+		return fmt.Sprintf("the receiver asked to stop this delivery, with %d and webhook-delivery: stop", in.Outcome.Status)
+	case policy.WishDisable:
+		return fmt.Sprintf("the receiver asked to disable the endpoint, with %d and webhook-delivery: disable", in.Outcome.Status)
+	}
 	switch in.Outcome.Class {
 	case policy.ClassStatus4xx, policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassRedirect:
 		return fmt.Sprintf("the endpoint answered %d", in.Outcome.Status)

@@ -29,6 +29,7 @@ func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, 
 	if v.progress.Anchor.After(now) { // by a clock that was ahead
 		v.progress.Anchor = now
 	}
+	in.Outcome = ep.Policy.Heed(in.Outcome) // health sees the wish only as far as the policy grants it
 	v.step = ep.Policy.After(v.progress, in.Outcome, now)
 	return v
 }
@@ -55,7 +56,7 @@ func (v *verdict) change() (ch store.Change, news []News) {
 			code = grapnel.ReasonExpired
 		}
 		ch, news = spent(v.endpoint, code, reasonExhausted(v.progress, v.step, *v.in, v.now), v.now)
-	case v.in.Outcome.Class == policy.ClassReject:
+	case v.in.Outcome.Class == policy.ClassReject, v.step.Decision == policy.Fail && v.in.Outcome.Wish == policy.WishStop:
 		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(*v.in), v.now)
 	default:
 		ch, news = dead(v.endpoint, grapnel.ReasonPermanent, reasonPermanent(v.progress, *v.in), v.now)

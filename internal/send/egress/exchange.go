@@ -166,7 +166,7 @@ func (s *Sender) answer(c *conn) (reply, error) {
 		return reply{}, err
 	}
 	is := reply{status: resp.StatusCode, headers: keptHeaders(resp.Header),
-		retryAfter: resp.Header.Get("Retry-After"), date: resp.Header.Get("Date")}
+		retryAfter: resp.Header.Get("Retry-After"), date: resp.Header.Get("Date"), wish: resp.Header.Get("Webhook-Delivery")}
 	if is.status >= 200 {
 		is.body, is.ended, is.broken = s.readBody(resp.Body)
 		is.ended = is.ended && !resp.Close
@@ -235,6 +235,7 @@ func (s *Sender) receive(c *conn, result *Result) (ended bool, err error) {
 		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(is.status) + " switches to another protocol or means nothing"
 		return false, nil
 	}
+	result.Outcome.Wish = policy.ParseWish(is.wish)
 	ended = is.ended && c.reader.Buffered() == 0
 	if result.Outcome.Class == policy.ClassNone {
 		return ended, is.broken

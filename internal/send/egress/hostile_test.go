@@ -336,6 +336,27 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// TestWishes: the header webhook-delivery is read from every whole answer, by both readers of
+// answers, and stays among the attempt's headers whatever its value.
+func TestWishes(t *testing.T) {
+	for value, want := range map[string]policy.Wish{"stop": policy.WishStop, " Disable\t": policy.WishDisable, "": policy.WishNone,
+		"stop, disable": policy.WishNone, "pause": policy.WishNone} {
+		for _, status := range []int{200, 301, 410, 429, 500} {
+			for _, shape := range []string{"Content-Length: 0", "Transfer-Encoding: chunked"} {
+				body := ""
+				if shape != "Content-Length: 0" {
+					body = "0\r\n\r\n"
+				}
+				r, _ := exchange(t, delivery(endpoint("http://hooks.example/")),
+					text(fmt.Sprintf("HTTP/1.1 %d X\r\n%s\r\nwebhook-delivery: %s\r\n\r\n%s", status, shape, value, body)))
+				if r.Outcome.Status != status || r.Outcome.Wish != want || r.Headers["Webhook-Delivery"] != strings.TrimSpace(value) {
+					t.Errorf("%d with %q and %s: %+v, %v", status, value, shape, r.Outcome, r.Headers)
+				}
+			}
+		}
+	}
+}
+
 func TestKeptHeaders(t *testing.T) {
 	var answer strings.Builder
 	answer.WriteString(

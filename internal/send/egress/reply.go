@@ -110,6 +110,8 @@ func (a *reply) field(b []byte, at *int, before []string, name *string) bool {
 		a.retryAfter = text
 	case "Date":
 		a.date = text
+	case "Webhook-Delivery":
+		a.wish = text
 	}
 	keep(a.headers, *name, text)
 	return true

@@ -35,8 +35,9 @@ func agree(t *testing.T, b []byte) bool {
 		t.Fatalf("%q: net/http says status %d, close %t; read as %d", b, resp.StatusCode, resp.Close, is.status)
 	case !maps.Equal(keptHeaders(resp.Header), is.headers):
 		t.Fatalf("%q: net/http has %v; read as %v", b, keptHeaders(resp.Header), is.headers)
-	case resp.Header.Get("Retry-After") != is.retryAfter || resp.Header.Get("Date") != is.date:
-		t.Fatalf("%q: read as Retry-After %q, Date %q", b, is.retryAfter, is.date)
+	case resp.Header.Get("Retry-After") != is.retryAfter || resp.Header.Get("Date") != is.date ||
+		resp.Header.Get("Webhook-Delivery") != is.wish:
+		t.Fatalf("%q: read as Retry-After %q, Date %q, webhook-delivery %q", b, is.retryAfter, is.date, is.wish)
 	case !bytes.Equal(body, b[size-is.length:size]) || !bytes.Equal(after, b[size:]):
 		t.Fatalf("%q: net/http has the body %q and leaves %q; read as %q, %q", b, body, after, b[size-is.length:size], b[size:])
 	}
@@ -53,6 +54,7 @@ func TestSimpleReplies(t *testing.T) {
 		"HTTP/1.1 204 No Content\r\n" + date + "\r\n",
 		"HTTP/1.1 503 Service Unavailable\r\nServer: nginx\r\nRetry-After: 120\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nno",
 		"HTTP/1.1 200\r\ncontent-length: 1\r\nx-request-id: 17\r\nset-cookie: a=b\r\n\r\n1",
+		"HTTP/1.1 500 No\r\nwebhook-delivery: stop\r\nContent-Length: 2\r\n\r\nno",
 	} {
 		if !agree(t, []byte(b)) {
 			t.Errorf("%q is left to net/http", b)

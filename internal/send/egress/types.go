@@ -221,6 +221,7 @@ type reply struct {
 	status           int
 	headers          map[string]string // those to store
 	retryAfter, date string
+	wish             string // of the header webhook-delivery
 	length           int    // of a simple answer's body
 	body             []byte // at most maxKeptBody
 	ended            bool   // the body has ended, and the connection stays open

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,47 @@ func TestGoneDisables(t *testing.T) {
 		time.Sleep(time.Minute)
 		if d := b.deliveries("ep")[1]; d.Status != grapnel.Delivered {
 			t.Errorf("the one that waited is %s", d.Status)
+		}
+	})
+}
+
+// TestWishes: webhook-delivery: stop ends a delivery as rejected and says nothing about the health
+// of the endpoint; the key goes on. disable disables like a 410, and a success that carries it stays
+// a success.
+func TestWishes(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n < 7 {
+				w.Header().Set("Webhook-Delivery", "stop")
+				w.WriteHeader(http.StatusInternalServerError)
+			} else {
+				w.Header().Set("Webhook-Delivery", "disable")
+			}
+		}}
+		b.endpoint("ep", r, nil)
+		b.publish("k", 7) // more than the failures that open a circuit
+		time.Sleep(time.Minute)
+		for _, d := range b.deliveries("ep") {
+			if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonRejected || d.AttemptsMade != 1 ||
+				!strings.Contains(d.Reason, "the receiver asked to stop this delivery") {
+				t.Errorf("%s after %d attempts: %s (%s)", d.Status, d.AttemptsMade, d.ReasonCode, d.Reason)
+			}
+		}
+		if h := b.health("ep"); len(r.log()) != 7 || h.State != grapnel.HealthHealthy {
+			t.Errorf("%d requests, health %+v", len(r.log()), h)
+		}
+		b.publish("k", 2)
+		time.Sleep(time.Minute)
+		ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
+		if ep.Status != grapnel.EndpointDisabled || !strings.Contains(ep.DisabledReason, "asked to disable the endpoint, with 200") {
+			t.Errorf("the endpoint is %s: %s", ep.Status, ep.DisabledReason)
+		}
+		got := map[grapnel.Status]int{}
+		for _, d := range b.deliveries("ep") {
+			got[d.Status]++
+		}
+		if want := map[grapnel.Status]int{grapnel.Failed: 7, grapnel.Delivered: 1, grapnel.Pending: 1}; !maps.Equal(got, want) {
+			t.Errorf("deliveries: %v", got)
 		}
 	})
 }

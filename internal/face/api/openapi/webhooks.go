@@ -94,7 +94,8 @@ func delivery() *huma.Operation {
 	op := &huma.Operation{
 		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery as the receiver gets it",
 		Description: "A POST with the event as JSON (format standard), as its data alone (raw), or as a CloudEvent in binary mode. " +
-			"Only an answer of 2xx is success; redirects are not followed. The same event can come more than once, with the same webhook-id.",
+			"Only an answer of 2xx is success; redirects are not followed. With the header webhook-delivery: stop an answer ends " +
+			"the delivery, with webhook-delivery: disable it disables the endpoint, where the policy obeys a 410. The same event can come more than once, with the same webhook-id.",
 		RequestBody: envelope(&huma.Schema{Description: "byte for byte as published"}, "invoice.paid", `{"invoice":"in_1001","amount":4200}`),
 		Responses:   responses(),
 	}

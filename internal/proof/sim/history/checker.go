@@ -51,7 +51,7 @@ func index(h History) *checker {
 	c.rewound()
 	c.addLanes()
 	for _, r := range h.Receipts {
-		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !r.AnswerLost {
+		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && (r.Status < 500 || r.ends()) && !r.AnswerLost {
 			c.lived[ep] = append(c.lived[ep], r.End)
 			if r.Status < 300 {
 				c.took[ep] = append(c.took[ep], r.End)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // accepted checks that an event that exists has exactly one delivery for each endpoint that wanted
@@ -139,8 +140,15 @@ func (c *checker) dead(d *delivery, at time.Duration) {
 			c.report(EarlyDead, d, at, "expired without an attempt before it was %v old", ep.MaxAge)
 		}
 	case grapnel.ReasonPermanent:
-		if !slices.ContainsFunc(d.all(), func(r *Receipt) bool { return slices.Contains(ep.Permanent, r.Status) }) && !c.broughtBack(d.event) {
+		says := func(r *Receipt) bool {
+			return slices.Contains(ep.Permanent, r.Status) || r.Wish == policy.WishDisable && !r.success()
+		}
+		if !slices.ContainsFunc(d.all(), says) && !c.broughtBack(d.event) {
 			c.report(EarlyDead, d, at, "failed as permanent without an answer that says so")
+		}
+	case grapnel.ReasonRejected:
+		if !slices.ContainsFunc(d.all(), func(r *Receipt) bool { return r.Wish == policy.WishStop && !r.success() }) {
+			c.report(EarlyDead, d, at, "rejected without an answer that asks to stop")
 		}
 	case grapnel.ReasonEndpointGone:
 		if !c.stopped(ep.ID) {

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // History is the checker's whole input.
@@ -123,6 +124,7 @@ type Receipt struct {
 	// AnswerLost says that the sender may not have received the answer: the connection was cut after
 	// it or while it was written.
 	AnswerLost   bool
+	Wish         policy.Wish // of the answer, which the policy grants
 	BadSignature bool
 	Attempt      int // 1, 2, …; 0: unknown
 	Trigger      grapnel.Trigger
@@ -145,6 +147,9 @@ func (r *Receipt) lined() bool {
 }
 
 func (r *Receipt) success() bool { return r.Status >= 200 && r.Status <= 299 }
+
+// ends says whether no attempt may follow: the receiver took the event or asked for an end.
+func (r *Receipt) ends() bool { return r.success() || r.Wish != policy.WishNone }
 
 // Kind is the kind of an operator's action.
 type Kind string

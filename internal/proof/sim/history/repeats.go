@@ -9,11 +9,12 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// repeats checks that a receiver which accepted an event gets it again only if a fault explains it,
-// and that one fault explains one repetition per lane: a lane has one request in flight, so a crash
+// repeats checks that a receiver which accepted an event, or asked for an end of its delivery, gets
+// it again only if a fault explains it, and that one fault explains one repetition per lane: a lane has one request in flight, so a crash
 // can lose one outcome of it.
 //
-// A receipt is a repetition if the one before it was a success that the sender must have received.
+// A receipt is a repetition if the one before it was such an answer, and the sender must have
+// received it.
 // A receipt after a failed repetition is an ordinary retry.
 func (c *checker) repeats(l *lane) {
 	type twice struct {
@@ -25,7 +26,7 @@ func (c *checker) repeats(l *lane) {
 		for i := 1; i < len(d.receipts); i++ {
 			before, again := d.receipts[i-1], d.receipts[i]
 			asked := again.Trigger == grapnel.TriggerManual && c.did(d.id, Retry)
-			if before.success() && !c.unheard(before, d.endpoint) && !asked {
+			if before.ends() && !c.unheard(before, d.endpoint) && !asked {
 				all = append(all, twice{before, again, d})
 			}
 		}
