@@ -101,7 +101,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
 	open := []string{"/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
-		"/v1/alert-links/{link}"}
+		"/v1/alert-links/{link}", "/v1/endpoints/{id}/jwks.json"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]

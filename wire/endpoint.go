@@ -65,6 +65,7 @@ type Endpoint struct {
 	PolicyChanges  []string        `json:"policy_changes" before:"ordering" doc:"fields of its own policy that differ from the one that policy.preset names; a named policy has none"`
 	PresetShape    *PresetShape    `json:"preset_shape" before:"signature_headers" nullable:"true" doc:"what the policy's preset says about requests and the endpoint does not; null: nothing"`
 	Secrets        []Secret        `json:"secrets" before:"status" doc:"secrets that sign now, newest first"`
+	JWKSURL        string          `json:"jwks_url" before:"status" nullable:"true" doc:"where receivers get the public keys of the secrets, as a JWK Set: a path on this server, or a complete URL with --public-url; null: no secret is an Ed25519 key"`
 	ClientCertEnds *time.Time      `json:"client_cert_ends" before:"status" nullable:"true" doc:"the end of the client certificate; null: there is none"`
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
@@ -90,6 +91,21 @@ type Secret struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at" nullable:"true"`
 	PublicKey string     `json:"public_key" nullable:"true" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
+}
+
+// JWKS is a JWK Set (RFC 7517).
+type JWKS struct {
+	Keys []JWK `json:"keys" doc:"the newest first"`
+}
+
+// JWK is an Ed25519 public key (RFC 8037).
+type JWK struct {
+	KeyType   string `json:"kty" doc:"OKP"`
+	Curve     string `json:"crv" doc:"Ed25519"`
+	X         string `json:"x" doc:"the key's 32 bytes, base64url"`
+	ID        string `json:"kid" doc:"the key's thumbprint (RFC 7638)"`
+	Use       string `json:"use" doc:"sig"`
+	Algorithm string `json:"alg" doc:"EdDSA"`
 }
 
 // Health is how an endpoint is doing.

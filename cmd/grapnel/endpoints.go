@@ -220,7 +220,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
 		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)}, {"client certificate ends",
 			r.Time(e.ClientCertEnds)},
-		{"proxy", e.Proxy}, {"signature headers", string(e.Signing)},
+		{"proxy", e.Proxy}, {"signature headers", string(e.Signing)}, {"public keys", e.JWKSURL},
 		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},
 	}...)

@@ -23,6 +23,7 @@ var byHand = map[string]string{
 	"stream":             "it does not end",
 	"get-alert-link":     "the link is sealed with randomness of its own",
 	"follow-alert-link":  "the same",
+	"get-jwks":           "the endpoint of the examples has a symmetric secret",
 	"open-portal":        "the same",
 	"create-portal-link": "the same",
 	"ingest":             "this package's tests receive nothing",

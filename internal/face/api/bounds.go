@@ -32,6 +32,8 @@ type Bounds struct {
 
 	Release time.Duration `bound:"5s"` // for the requests that waited for a source's secret; the rest is released after the answer
 
+	KeysCached time.Duration `bound:"5m"` // of an endpoint's public keys, at the receivers
+
 	FailureLog time.Duration `bound:"1m"` // between two log lines about requests that the store could not serve
 
 	// Lists.

@@ -49,7 +49,7 @@ func endpointRoutes() []route {
 // The fields of endpoints that answers and requests copy.
 var (
 	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "PolicyChanges", "Headers", "PresetShape", "Secret", "Secrets",
-		"Health", "OAuth2", "TLS", "Proxy", "ClientCertEnds")
+		"Health", "OAuth2", "TLS", "Proxy", "ClientCertEnds", "JWKSURL")
 	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret", "OAuth2", "TLS", "Proxy")
 )
 
@@ -168,7 +168,7 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 	strict.Defaults(&v)
 	v.URL = c.address(v.URL)
 	v.OAuth2, v.TLS, v.Proxy = viewReach(c.address, ep)
-	v.ClientCertEnds = timeOf(egress.ClientCertUntil(ep.TLS))
+	v.ClientCertEnds, v.JWKSURL = timeOf(egress.ClientCertUntil(ep.TLS)), a.jwksURL(c, ep)
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
 		if !c.key.May(grapnel.ScopeManage) {

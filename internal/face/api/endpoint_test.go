@@ -1,9 +1,11 @@
 package api
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strconv"
@@ -300,6 +302,84 @@ func TestAsymmetricSecretsStayOfTheirKind(t *testing.T) {
 	}
 	if shown := w.must(200, "GET", "/v1/endpoints/"+id, "")["secrets"].([]any)[0].(map[string]any)["public_key"]; shown != public {
 		t.Errorf("the public key is shown as %v, want %s", shown, public)
+	}
+}
+
+// TestPublicKeys: anybody who knows an endpoint's id gets its live Ed25519 keys and can verify with
+// them; one without such keys cannot be told from one that does not exist.
+func TestPublicKeys(t *testing.T) {
+	w := newWorld(t)
+	private, err := sign.NewPrivateKey(w.options.Random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","secret":"`+private+`"}`)
+	id, url := made["id"].(string), "/v1/endpoints/"+made["id"].(string)+"/jwks.json"
+	if made["jwks_url"] != url {
+		t.Errorf("jwks_url is %v", made["jwks_url"])
+	}
+	keys := func() (all []string) {
+		t.Helper()
+		r := w.ask("", "GET", url, "")
+		if r.StatusCode != 200 || r.Header.Get("Cache-Control") != "public, max-age=300" {
+			t.Fatalf("%d, %v: %s", r.StatusCode, r.Header, r.body)
+		}
+		for _, k := range r.object(t)["keys"].([]any) {
+			k := k.(map[string]any)
+			if len(k) != 6 || k["kty"] != "OKP" || k["crv"] != "Ed25519" || k["use"] != "sig" || k["alg"] != "EdDSA" || len(k["kid"].(string)) != 43 {
+				t.Errorf("the key is %v", k)
+			}
+			raw, err := base64.RawURLEncoding.DecodeString(k["x"].(string))
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, sign.PublicPrefix+base64.StdEncoding.EncodeToString(raw))
+		}
+		return all
+	}
+	verifies := func(secret string, by []string) {
+		t.Helper()
+		header, err := sign.Sign("evt_1", w.clock, []byte("{}"), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{}
+		h.Set(sign.HeaderID, "evt_1")
+		h.Set(sign.HeaderTimestamp, strconv.FormatInt(w.clock.Unix(), 10))
+		h.Set(sign.HeaderSignature, header)
+		v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: by, Now: func() time.Time { return w.clock }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Verify(h, []byte("{}")); err != nil {
+			t.Errorf("a signature does not verify: %v", err)
+		}
+	}
+	first := keys()
+	verifies(private, first)
+	next := w.must(200, "POST", "/v1/endpoints/"+id+"/rotate-secret", `{"overlap":"1h"}`)["secret"].(string)
+	if both := keys(); len(both) != 2 || both[1] != first[0] {
+		t.Errorf("during the overlap there are %v", both)
+	} else {
+		verifies(next, both[:1])
+	}
+	w.clock = w.clock.Add(time.Hour)
+	if now := keys(); len(now) != 1 || now[0] == first[0] {
+		t.Errorf("after the overlap there are %v", now)
+	}
+
+	symmetric := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`)
+	if symmetric["jwks_url"] != nil {
+		t.Errorf("jwks_url is %v", symmetric["jwks_url"])
+	}
+	w.must(204, "DELETE", "/v1/endpoints/"+id, "")
+	queue := w.must(201, "POST", "/v1/queues", `{"name":"orders"}`)
+	none := w.ask("", "GET", "/v1/endpoints/ep_none/jwks.json", "")
+	for _, other := range []string{id, symmetric["id"].(string), queue["id"].(string), "%00"} {
+		r := w.ask("", "GET", "/v1/endpoints/"+other+"/jwks.json", "")
+		if r.StatusCode != 404 || r.object(t)["detail"] != none.object(t)["detail"] || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %s", other, r.StatusCode, r.body)
+		}
 	}
 }
 

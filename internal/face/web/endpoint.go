@@ -245,6 +245,9 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 		}
 		m.Secrets = append(m.Secrets, f)
 	}
+	if e.JWKSURL != "" {
+		m.Secrets = append(m.Secrets, fact{Name: "Public keys", Value: e.JWKSURL})
+	}
 }
 
 // rate is a limit in words; empty: none.

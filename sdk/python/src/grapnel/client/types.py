@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 63b2760598f456f1f86a7bd9b61259327ecb2865da8d507635b61cdff10a8561."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 7bf7bb49cb4dde53caf22e73db6ff368d36344809f4dff5646dcaabe54f9fe39."""
 
 from __future__ import annotations
 
@@ -516,6 +516,8 @@ class Endpoint(TypedDict):
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     health: Health
     id: str
+    jwks_url: str | None
+    "where receivers get the public keys of the secrets, as a JWK Set: a path on this server, or a complete URL with --public-url; null: no secret is an Ed25519 key"
     labels: dict[str, str]
     "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: int
@@ -1294,6 +1296,26 @@ class Item(TypedDict):
     "status of the new delivery; pending: not finished"
     type: str | None
     "of the event; null: the new delivery is deleted"
+
+
+class JWK(TypedDict):
+    alg: str
+    "EdDSA"
+    crv: str
+    "Ed25519"
+    kid: str
+    "the key's thumbprint (RFC 7638)"
+    kty: str
+    "OKP"
+    use: str
+    "sig"
+    x: str
+    "the key's 32 bytes, base64url"
+
+
+class JWKS(TypedDict):
+    keys: list[JWK]
+    "the newest first"
 
 
 Key = TypedDict("Key", {
@@ -2442,12 +2464,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
 
 
 class Overview(TypedDict):
