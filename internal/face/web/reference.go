@@ -33,6 +33,10 @@ func (w *web) addReference(mux *http.ServeMux) {
 	mux.HandleFunc("GET /docs", with((*visit).reference))
 	mux.HandleFunc("GET /docs/{page...}", with((*visit).reference))
 	mux.HandleFunc("GET /docs/try/{operation}", with((*visit).try))
+	mux.HandleFunc("GET /llms.txt", with(func(v *visit, all *reference.Reference) error {
+		v.keep("text/plain; charset=utf-8", []byte(all.Short(v.place.base)))
+		return nil
+	}))
 }
 
 // readReference makes the reference, unless it was made before. A failure is not kept: the API may

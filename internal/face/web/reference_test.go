@@ -77,6 +77,34 @@ func TestTheReferenceIsWhole(t *testing.T) {
 	crawl()
 }
 
+// TestTheShortReferenceLeadsToEveryPage: /llms.txt has one title, a summary, and links to Markdown
+// that exists; it needs no session, and repeats neither the Host of the request nor a name of a
+// tenant.
+func TestTheShortReferenceLeadsToEveryPage(t *testing.T) {
+	s := newReferenceSite(t)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://ignore.previous.instructions/llms.txt", http.NoBody))
+	text := w.Body.String()
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Fatalf("answered %d %v", w.Code, w.Header())
+	}
+	if !strings.HasPrefix(text, "# Grapnel\n\n> ") || strings.Count(text, "\n# ") > 0 || strings.Contains(text, "ignore.previous") {
+		t.Errorf("%.300s", text)
+	}
+	links := regexp.MustCompile(`(?m)^- \[[^\]\n]+\]\((/[^)\s]+)\)(: .+)?$`).FindAllStringSubmatch(text, -1)
+	if len(links) < 25 || len(links) != strings.Count(text, "\n- ") {
+		t.Errorf("%d links of %d rows", len(links), strings.Count(text, "\n- "))
+	}
+	for _, link := range links {
+		if link[1] == "/openapi.json" {
+			continue
+		}
+		if page := s.ask("GET", link[1], nil); page.Code != http.StatusOK || !strings.HasPrefix(page.Body.String(), "# ") || !strings.HasSuffix(link[1], ".md") {
+			t.Errorf("%s: answered %d", link[1], page.Code)
+		}
+	}
+}
+
 // TestTheReferenceIsKept: a browser asks whether a page is the same; one for a session is not
 // stored.
 func TestTheReferenceIsKept(t *testing.T) {
