@@ -36,7 +36,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),
 		s.configCommand(), s.loginCommand(), s.contextCommand(), s.openCommand(), s.migrateCommand(), s.backupCommand(),
 		s.restoreCommand(), s.holdCommand(), s.monitoringCommand(),
-		s.simulateCommand(), s.tortureCommand(), s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
+		s.simulateCommand(), s.tortureCommand(), s.mcpCommand(), s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version
 	root.SetHelpFunc(s.help)

@@ -186,7 +186,7 @@ var serverSecrets = []string{"GRAPNEL_ADMIN_KEY", "GRAPNEL_SESSION_KEY", "GRAPNE
 
 // secretVariables are all variables with secrets that have no flag.
 func secretVariables() []string {
-	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN"}, serverSecrets...)
+	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN", "GRAPNEL_MCP_KEY"}, serverSecrets...)
 }
 
 // ofHandlers are the variables that queues consume gives a handler, which may call commands.

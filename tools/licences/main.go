@@ -30,6 +30,8 @@ var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT
 // read are files that a person has read, because the rules below do not fit them: by SHA-256, so
 // that another text is read again.
 var read = map[string]string{
+	// code is under Apache-2.0 or MIT, as it says; CC-BY-4.0 is for its documentation, which is in no program
+	"github.com/modelcontextprotocol/go-sdk LICENSE": "af679003d933f045393a6a029f43da113f9ae364eac651d9ae268392985580f5",
 	// what musl libc and others have given: MIT, BSD, and the public domain in other words
 	"modernc.org/libc LICENSE-3RD-PARTY.md": "f597097efe3d97021f89170746bd3a0fb9a8b6fb26b82043ed68a4e0283bee6c",
 	// a list: its MPL-2.0 is that of a module that is compiled into nothing, as it says
@@ -140,18 +142,19 @@ func write(out *bytes.Buffer, name, dir string) (ids []string, err error) {
 		}
 		fmt.Fprintf(out, "\n--- %s\n\n%s\n", file, bytes.TrimSpace(text))
 		path, _, _ := strings.Cut(name, " ")
-		if !is || read[path+" "+file] == fmt.Sprintf("%x", sha256.Sum256(text)) {
+		if !is {
 			continue
 		}
-		found := licensecheck.Scan(text)
-		if found.Percent < covered {
+		found, wasRead := licensecheck.Scan(text), read[path+" "+file] == fmt.Sprintf("%x", sha256.Sum256(text))
+		if found.Percent < covered && !wasRead {
 			faults = append(faults, fmt.Errorf("%s: %s: %.0f%% of it is text of known licences; read it", name, file, found.Percent))
 		}
 		for _, m := range found.Match {
-			if !slices.Contains(allowed, m.ID) {
+			if slices.Contains(allowed, m.ID) {
+				ids = append(ids, m.ID)
+			} else if !wasRead {
 				faults = append(faults, fmt.Errorf("%s: %s: %s is not in the table of allowed licences", name, file, m.ID))
 			}
-			ids = append(ids, m.ID)
 		}
 	}
 	if len(ids) == 0 {
