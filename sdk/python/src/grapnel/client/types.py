@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 7bf7bb49cb4dde53caf22e73db6ff368d36344809f4dff5646dcaabe54f9fe39."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 1d379db8af7ef8528c20f7f16c26d2191cb3326ee91ca6d65e9d398bca94bee8."""
 
 from __future__ import annotations
 
@@ -2464,12 +2464,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
