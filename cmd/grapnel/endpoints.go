@@ -206,25 +206,20 @@ func endpointRow(_ reader, e *client.Endpoint) []string {
 func endpointView(r reader, e *client.Endpoint) cli.View {
 	row := endpointRow(r, e)
 	h := &e.Health
-	form := [][]string{{"endpoint", e.ID}}
-	if e.Secret != "" {
-		form = append(form, []string{"secret", e.Secret})
-	}
-	form = append(form, [][]string{
-		{"status", string(e.Status)}, {"why", e.DisabledReason},
+	v := object(e.ID, e.JSON(), [][]string{
+		{"endpoint", e.ID}, {"secret", e.Secret}, {"status", string(e.Status)}, {"why", e.DisabledReason},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[6]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[7]}, {"ordering", string(e.Ordering)},
 		{"format", string(e.Format)},
 		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
-		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)}, {"client certificate ends",
-			r.Time(e.ClientCertEnds)},
-		{"proxy", e.Proxy}, {"signature headers", string(e.Signing)}, {"public keys", e.JWKSURL},
+		{"method", e.Method}, {"oauth2", cli.Compact(cli.Encode(e.OAuth2))}, {"tls", tlsParts(e.TLS)},
+		{"client certificate ends", r.Time(e.ClientCertEnds)}, {"proxy", e.Proxy}, {"signature headers", string(e.Signing)},
+		{"public keys", e.JWKSURL},
 		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},
-	}...)
-	v := object(e.ID, e.JSON(), form)
+	})
 	v.Parts = append([]cli.Part{{Title: headline(r, h)}}, v.Parts...)
 	return v
 }

@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
-	"github.com/grapnelhq/grapnel/internal/inbound/byhand"
 )
 
 // signingKeyHelp is the help of --secret of commands that sign.
@@ -42,11 +44,7 @@ func (s *session) signCommand() *cobra.Command {
 			if string(before) != string(r.Body) {
 				return cli.Usagef("--headers: the scheme %s signs within the body; print the whole request", v.Scheme)
 			}
-			raw, err := byhand.Write(&scheme.Webhook{Method: r.Method, URL: r.URL, Header: r.Header})
-			if err != nil {
-				return err
-			}
-			return s.printHeaders(string(raw))
+			return s.printHeaders(r.Header)
 		}),
 	}
 	bindVerify(c, signingKeyHelp)
@@ -55,16 +53,16 @@ func (s *session) signCommand() *cobra.Command {
 	return c
 }
 
-// printHeaders prints the headers of a request on the wire, except those of the connection.
-func (s *session) printHeaders(raw string) error {
-	_, raw, _ = strings.Cut(raw, "\r\n")
-	for line := range strings.SplitSeq(strings.TrimSpace(raw), "\r\n") {
-		if strings.HasPrefix(line, "Host:") || strings.HasPrefix(line, "Content-Length:") {
-			continue
-		}
-		if _, err := fmt.Fprintln(s.Stdout, line); err != nil {
-			return err
+// printHeaders prints the headers of a request, except those of the connection.
+func (s *session) printHeaders(headers http.Header) error {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		for _, value := range headers[name] {
+			if name != "Host" && name != "Content-Length" {
+				fmt.Fprintf(&lines, "%s: %s\n", name, value)
+			}
 		}
 	}
-	return nil
+	_, err := io.WriteString(s.Stdout, lines.String())
+	return err
 }

@@ -173,16 +173,16 @@ func flagsAtFault(err error) (names []string) {
 // Variables are the names of all variables that the commands below root read from flags, and of
 // some secrets without a flag.
 func Variables(root *cobra.Command, secrets []string) []string {
-	names := map[string]bool{}
+	var all []string
 	for _, name := range secrets {
-		names[name], names[name+"_FILE"] = true, true
+		all = append(all, name, name+"_FILE")
 	}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		add := func(f *pflag.Flag) {
-			if is(f, fromVariable) {
-				names[f.Annotations[fromVariable][0]] = true
-				names[f.Annotations[fromVariable][0]+"_FILE"] = is(f, keptQuiet)
+			all = append(all, f.Annotations[fromVariable]...)
+			if is(f, fromVariable) && is(f, keptQuiet) {
+				all = append(all, f.Annotations[fromVariable][0]+"_FILE")
 			}
 		}
 		c.PersistentFlags().VisitAll(add)
@@ -192,14 +192,8 @@ func Variables(root *cobra.Command, secrets []string) []string {
 		}
 	}
 	walk(root)
-	var all []string
-	for name, known := range names {
-		if known {
-			all = append(all, name)
-		}
-	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // Not settings: Kubernetes describes a service named grapnel in such variables, and the tests of
