@@ -105,7 +105,7 @@ prove-binary: needs-sdk
 prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
-	nice -n 12 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	nice -n 12 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 20m $(ALONE)
 	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
 	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) nice -n 12 $(GO) test -tags prove -count=1 -vet=off \
 		-ldflags='-s -w' -timeout 10m -run TestLeastRights ./internal/store/postgres || exit 1; done

@@ -24,6 +24,7 @@ func dashboardMain(ctx context.Context, args []string, out io.Writer) int {
 	flags.IntVar(&d.weeks, "weeks", 26, "time over which the events are spread")
 	flags.IntVar(&d.seed, "seed", 1, "of what became of each delivery")
 	flags.IntVar(&d.times, "times", 40, "how often each page is asked")
+	flags.BoolVar(&d.typing, "typing", false, "instead of asking pages, type names in chromium and wait for the pages that they lead to")
 	flags.IntVar(&d.live, "live", 0, "instead of asking pages, measure throughput with this many open dashboards and with none, in turn")
 	flags.BoolVar(&d.fail, "fail", false, "exit with a status above 0 if a limit is exceeded")
 	flags.BoolVar(&d.fillOnly, "fill", false, "only fill the store")
@@ -89,6 +90,9 @@ func (d *dashboard) run(ctx context.Context, out io.Writer) (missed []string, er
 		return nil, err
 	}
 	_, _ = fmt.Fprintf(out, "%.1f GiB\n", float64(info.Size())/(1<<30))
+	if d.typing {
+		return (&typist{d: d, base: g.URL()}).look(ctx, out)
+	}
 	b, err := newBrowser(g.Addr)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 )
 
 // TestEveryPageOfAFilledStore: the generator fills a store that the real server takes, every row of
-// the dashboard's pages answers with it, and no page is too large. How long they take is not held
-// here.
+// the dashboard's pages answers with it, and no page is too large; names that are typed in chromium
+// lead to pages. How long they take is not held here.
 func TestEveryPageOfAFilledStore(t *testing.T) {
 	t.Parallel()
 	d := &dashboard{times: 1, within: time.Hour, page: 60 << 10, asset: 50 << 10}
@@ -30,6 +30,11 @@ func TestEveryPageOfAFilledStore(t *testing.T) {
 		if page && !strings.Contains(out.String(), "\n"+path) {
 			t.Errorf("%s was not asked:\n%s", pattern, out.String())
 		}
+	}
+	out.Reset()
+	d.typing, d.only = true, "palette"
+	if missed, err := d.run(t.Context(), &out); err != nil || len(missed) > 0 || strings.Count(out.String(), "\npalette ") != 5 {
+		t.Errorf("%v, %s\n%s", err, strings.Join(missed, "; "), out.String())
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 //
 //	go run ./bench dashboard -n 10000000 -dir /var/tmp/world -fail
 //	go run ./bench dashboard -n 10000000 -dir /var/tmp/world -live 20 -fail
+//	go run ./bench dashboard -n 10000000 -dir /var/tmp/world -endpoints 10000 -typing -fail
 type dashboard struct {
 	world
 	settings
 	times       int
 	live        int
+	typing      bool
 	fail        bool
 	fillOnly    bool
 	only        string

@@ -70,7 +70,7 @@ const atOnce = 1000
 func (p *past) event(ctx context.Context, endpoint, kind, key string, at time.Time, data string, tries ...try) error {
 	p.n++
 	e := &grapnel.Event{ID: fmt.Sprintf("evt_shots_%07d", p.n), Tenant: grapnel.DefaultTenant, Type: kind, Key: key,
-		ContentType: grapnel.JSONType, AcceptedAt: at, Data: []byte(data)}
+		ContentType: grapnel.JSONType, OccurredAt: at, AcceptedAt: at, Data: []byte(data)}
 	p.batch = append(p.batch, told{store.Incoming{Event: e, Targets: []store.Target{{Endpoint: endpoint, Ordered: key != ""}}}, tries})
 	if len(p.batch) < atOnce {
 		return nil
