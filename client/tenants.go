@@ -32,6 +32,11 @@ func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
 	return get[Tenant](ctx, c, at("/v1/tenants", tenant), url.Values{"numbers": {"true"}})
 }
 
+// Terms is Tenant without the numbers, which cost a look at all of its endpoints.
+func (c *Client) Terms(ctx context.Context, tenant string) (*Tenant, error) {
+	return get[Tenant](ctx, c, at("/v1/tenants", tenant), nil)
+}
+
 // UpdateTenant changes the operator's settings for a tenant. Members of changes that are nil are
 // set back to the server's own settings.
 func (c *Client) UpdateTenant(ctx context.Context, tenant, reason string, changes map[string]any) (*Tenant, error) {

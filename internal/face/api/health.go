@@ -43,6 +43,19 @@ func ids(eps []grapnel.Endpoint) []string {
 	return list
 }
 
+// receivers are the endpoints that are wanted and are neither queues nor channels, and their ids. They
+// are those of the configuration, which nobody may change: copies of ten thousand cost more than all
+// that is counted of them.
+func (a *api) receivers(scope store.Scope, wanted func(*grapnel.Endpoint) bool) (eps []*grapnel.Endpoint, ids []string) {
+	a.Engine.EachEndpoint(scope, func(ep *grapnel.Endpoint) bool {
+		if ep.Queue == nil && ep.Channel == nil && wanted(ep) {
+			eps, ids = append(eps, ep), append(ids, ep.ID)
+		}
+		return true
+	})
+	return eps, ids
+}
+
 func viewHealth(h grapnel.Health, held int, now time.Time) wire.Health {
 	v := wire.Health{Held: held, DrainEstimate: drainEstimate(h, held)}
 	healthFields.show(&h, &v)

@@ -40,7 +40,7 @@ type survey struct {
 
 // trouble is an endpoint that is not healthy.
 type trouble struct {
-	endpoint grapnel.Endpoint
+	endpoint *grapnel.Endpoint
 	health   grapnel.Health
 	held     int64
 }
@@ -73,10 +73,8 @@ func (s *survey) count(a *api) error {
 		s.backlog(&list[i], held[list[i].Endpoint])
 		backlogs[list[i].Endpoint] = &list[i]
 	}
-	eps := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(s.c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.Queue != nil || ep.Channel != nil || s.tenant != "" && ep.Tenant != s.tenant
-	})
-	for i, health := range a.Engine.Healths(ids(eps)) {
+	eps, ids := a.receivers(s.c.scope, func(ep *grapnel.Endpoint) bool { return s.tenant == "" || ep.Tenant == s.tenant })
+	for i, health := range a.Engine.Healths(ids) {
 		state := cmp.Or(health.State, "unknown")
 		s.Endpoints.All++
 		*s.Endpoints.State(state)++

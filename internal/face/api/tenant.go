@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
@@ -132,10 +131,8 @@ func (a *api) viewTenants(c *call) func(names []string) ([]wire.Tenant, error) {
 			}
 			all[i].Numbers = n
 		}
-		eps := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-			return ep.Queue != nil || ep.Channel != nil || by[ep.Tenant] == nil
-		})
-		for i, health := range a.Engine.Healths(ids(eps)) {
+		eps, ids := a.receivers(c.scope, func(ep *grapnel.Endpoint) bool { return by[ep.Tenant] != nil })
+		for i, health := range a.Engine.Healths(ids) {
 			n := by[eps[i].Tenant]
 			n.Endpoints.All++
 			*n.Endpoints.State(cmp.Or(health.State, "unknown"))++

@@ -110,6 +110,8 @@ func customer(v *visit, t *client.Tenant) (customerModel, error) {
 	if err != nil {
 		return m, err
 	}
+	t.Numbers = &client.TenantNumbers{Endpoints: o.Endpoints, Pending: o.Pending.All, DeadLetters: o.DeadLetters.All,
+		DeadLettersMore: o.DeadLetters.More}
 	last, err := v.client.Events(v.Context(), client.EventFilter{Tenant: t.Tenant, Limit: 1})
 	if err != nil {
 		return m, err

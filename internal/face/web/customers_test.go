@@ -106,6 +106,12 @@ func TestCustomers(t *testing.T) {
 	if got := customersTwinOf(s, "/customers?q=acm"); got != "limit=32&numbers=true&search=acm" {
 		t.Errorf("its twin is %s", got)
 	}
+	s.api.edit = func(name string, answer any) any {
+		if name == "overview" {
+			answer.(map[string]any)["endpoints"] = map[string]any{"all": 3, "healthy": 1, "open": 2}
+		}
+		return answer
+	}
 	body = s.ask("GET", "/customers/acme", nil).Body.String()
 	for _, has := range []string{"acme: 2 circuit open of 3 endpoints.", "50 a second, 100 at once", "no page may frame it", `href="/customers/acme/portal"`,
 		`href="/customers/acme/brand"`, `href="/customers/acme/limits"`, "grapnel tenants delete acme"} {

@@ -56,7 +56,7 @@ func formPages() []page {
 		fillIn("Customers", "/customers/{id}/brand", "Look of the portal", byID((*client.Client).Portal, lookForm),
 			saves(&lookBlank, "/v1/tenants/{id}/portal", "/customers/{id}", "The look is saved."), "grapnel tenants get").
 			as(one("/v1/tenants/{id}/portal"), nil),
-		fillIn("Customers", "/customers/{id}/limits", "Limits", byID((*client.Client).Tenant, termsForm), saveTerms,
+		fillIn("Customers", "/customers/{id}/limits", "Limits", byID((*client.Client).Terms, termsForm), saveTerms,
 			"grapnel tenants update --max-pending 100000").
 			as(one("/v1/tenants/{id}"), nil).needs(grapnel.ScopeAdmin),
 		row("Settings", "/settings", "Settings", "settings.html", serverSettings, "grapnel cluster settings").

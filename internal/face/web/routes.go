@@ -92,7 +92,7 @@ func pages() []page {
 		row("Audit", "/audit", "Audit", "audit.html", audit, "").
 			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")).byName(),
 		row("Customers", "/customers", "Customers", "customers.html", customers, "grapnel tenants list").as(customersTwin, nil).byName(),
-		row("Customers", "/customers/{id}", "Customer", "customer.html", byID((*client.Client).Tenant, customer), "grapnel tenants get").
+		row("Customers", "/customers/{id}", "Customer", "customer.html", byID((*client.Client).Terms, customer), "grapnel tenants get").
 			as(one("/v1/tenants/{id}"), nil),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
