@@ -89,7 +89,8 @@ prove: needs ## Run everything, what is concurrent under the race detector; inst
 	$(GO) vet -tags prove,soak ./...
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
-	@echo "tests that compare latencies, alone"
+	@echo "tests that compare latencies, alone: also without the files that the others have left to be written"
+	@sync
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(LATENCY)' ./e2e
 
 # Tests of the real binary mostly wait. They go before what computes, so that it does not change what they see; the kits' crashes and
@@ -105,7 +106,7 @@ prove-binary: needs-sdk
 prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
-	nice -n 12 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 20m $(ALONE)
+	nice -n 10 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 30m $(ALONE)
 	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
 	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) nice -n 12 $(GO) test -tags prove -count=1 -vet=off \
 		-ldflags='-s -w' -timeout 10m -run TestLeastRights ./internal/store/postgres || exit 1; done

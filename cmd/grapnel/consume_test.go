@@ -505,9 +505,7 @@ func TestListenSendsWhatAProviderSent(t *testing.T) {
 func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	p := newPulled(t, `1`)
 	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":{"timeout":"5s"},"ready":1}`
-	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
-	address := srv.Listener.Addr().String()
-	srv.Close()
+	address := freed(t)
 	errs := &awaiting{word: "Cannot reach", do: func() {
 		if s := revive(address); s != nil {
 			t.Cleanup(s.Close)
@@ -541,6 +539,21 @@ func (a *awaiting) Write(p []byte) (int, error) {
 		a.once.Do(a.do)
 	}
 	return n, err
+}
+
+// freed is an address at which nothing listens. A port of 127.0.0.1 is given to the next connection
+// that needs one, so where the machine has another loopback address, it is of that.
+func freed(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
 
 // revive starts a server at an address that was free a moment ago.
