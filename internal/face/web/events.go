@@ -126,7 +126,7 @@ func startOf(e *client.Event) string {
 		return say.Many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
 	}
 	text := strings.Join(strings.Fields(string(e.Data[:min(len(e.Data), 4*startOfData)])), " ")
-	return cut(strings.ToValidUTF8(text, ""), startOfData)
+	return say.Cut(strings.ToValidUTF8(text, ""), startOfData)
 }
 
 func eventsTwin(v *visit) (string, url.Values) {

@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -51,14 +50,6 @@ func detailOf(err error) string {
 		return ""
 	}
 	return sentence(told.Detail)
-}
-
-// cut shortens a text to at most so many bytes of whole characters, and a mark that there is more.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 func sentence(text string) string { return words.Sentence(text) }

@@ -92,7 +92,7 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 
 func (v *visit) issueRow(i *client.Issue) issueRow {
 	row := issueRow{Whose: v.whose(i.Tenant), Pill: issuePill(i), Endpoint: cmp.Or(i.EndpointName, i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
-		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: cut(i.Answer, mostOfAnswer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
+		Result: words.Result(i.StatusCode, i.ErrorClass), Answer: say.Cut(i.Answer, mostOfAnswer), Owner: i.Owner, Failures: say.Count(i.Failures), Last: v.at(i.LastSeen)}
 	if i.Regressions > 0 {
 		row.Result += ", came back " + say.Many(i.Regressions, "time", "times")
 	}

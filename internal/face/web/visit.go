@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -70,7 +71,7 @@ const mostNotice = 1000 // bytes
 
 // notify has the next page say a sentence. A cookie has space for about 4 KB.
 func (v *visit) notify(sentence string) {
-	sentence = cut(sentence, mostNotice)
+	sentence = say.Cut(sentence, mostNotice)
 	if v.session != nil && v.session.framed {
 		v.said = sentence // a frame has no cookies
 		return
