@@ -24,7 +24,7 @@ type typist struct {
 	base string
 }
 
-// names are what is typed, and where: the palette takes three letters of anything that has a page,
+// names are typed into these boxes: the palette takes three letters of anything that has a page,
 // the box of a list takes the name of what the list has or a key, a type or a customer.
 var names = []struct{ path, typed string }{
 	{"palette", "rec"}, {"palette", "que"}, {"palette", "sou"}, {"palette", "acm"}, {"palette", "pol"},

@@ -2,7 +2,8 @@
 // in a transaction of its own if it likes, and serves the API, the dashboard and the portal below a
 // path of its own server.
 //
-//	g, err := embed.Open(ctx, embed.Options{Store: "sqlite:/var/lib/shop/grapnel.db"})
+//	g, err := embed.Open(ctx, embed.Options{Store: "sqlite:/var/lib/shop/grapnel.db",
+//		PublicURL: "https://shop.example/webhooks"})
 //	…
 //	defer g.Close()
 //	http.Handle("/webhooks/", g.Handler())
@@ -17,9 +18,9 @@
 //   - PublishTx is part of the caller's transaction: if it commits, the event is delivered, also when
 //     the process ends before anything of it has left; if it is rolled back, the event never existed.
 //   - Close starts no attempts any more, lets those in flight end, and records their outcomes.
-//   - The program's own signals, flags, loggers and metrics are left alone.
+//   - Grapnel touches no signals, flags, default loggers or default metrics of the program.
 //
-// One process at a time has an SQLite store. Any number of processes, embedded or servers, share one
+// One process at a time uses an SQLite store. Any number of processes, embedded or servers, share one
 // in PostgreSQL.
 package embed
 
@@ -84,7 +85,7 @@ func Open(ctx context.Context, o Options) (_ *Grapnel, err error) {
 	select {
 	case <-accepting:
 	case <-g.done:
-		return nil, g.err
+		return nil, g.Close()
 	}
 	if err := g.connect(ctx, o); err != nil {
 		return nil, errors.Join(err, g.Close())

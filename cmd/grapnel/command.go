@@ -79,7 +79,7 @@ func argumentWords(use string) []string {
 	return slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool { return strings.Contains(word, "--") })
 }
 
-// asUsed checks that there are as many arguments as the usage has.
+// asUsed refuses a number of arguments that differs from that of the usage.
 func asUsed(cmd *cobra.Command, args []string) error {
 	words := argumentWords(cmd.Use)
 	least, endless := 0, false

@@ -44,8 +44,8 @@ func ids(eps []grapnel.Endpoint) []string {
 }
 
 // receivers are the endpoints that are wanted and are neither queues nor channels, and their ids. They
-// are those of the configuration, which nobody may change: copies of ten thousand cost more than all
-// that is counted of them.
+// belong to the configuration, and nobody may change them: to copy ten thousand endpoints takes
+// longer than to count them.
 func (a *api) receivers(scope store.Scope, wanted func(*grapnel.Endpoint) bool) (eps []*grapnel.Endpoint, ids []string) {
 	a.Engine.EachEndpoint(scope, func(ep *grapnel.Endpoint) bool {
 		if ep.Queue == nil && ep.Channel == nil && wanted(ep) {

@@ -264,8 +264,8 @@ func (v *visit) create(b *blank, path string, made any) error {
 	return joined(own, v.postOnce(path, in, made))
 }
 
-// adds makes the action of a form that creates something at this path of the API, once. then says of
-// what was made which page comes next, and the sentence on it.
+// adds makes the action of a form that creates something at this path of the API, once. then gets
+// the created thing, and returns the next page and the sentence on it.
 func adds[T any](b *blank, api string, then func(made *T) (to, notice string)) func(*visit) (string, error) {
 	return func(v *visit) (string, error) {
 		var made T

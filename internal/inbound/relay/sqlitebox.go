@@ -90,8 +90,8 @@ func (b *sqliteBox) take(_ context.Context, p page) error {
 
 func (b *sqliteBox) leave(context.Context) error { return nil }
 
-// sleep waits until another connection has committed something: SQLite wakes nobody, and reading
-// the number of the last commit costs some microseconds.
+// sleep waits until another connection commits. SQLite wakes nobody, so sleep reads the number of
+// the last commit again and again, which costs some microseconds.
 func (b *sqliteBox) sleep(ctx context.Context, d time.Duration) error {
 	for until := time.Now().Add(d); ctx.Err() == nil && time.Now().Before(until); {
 		if now, err := b.version(); err != nil || now != b.seen {

@@ -40,7 +40,7 @@ func waiting(t *testing.T, db *sql.DB) (n int) {
 
 // TestSQLiteOrder: eight producers compete for five keys, with usual and with tiny bounds, and two
 // relays work on the file. The events of each key arrive in the order of the commits, once, and
-// what is rolled back does not.
+// no event of a transaction that was rolled back arrives.
 func TestSQLiteOrder(t *testing.T) {
 	for name, b := range map[string]Bounds{"usual": {}, "tiny": bounds.Fill(bounds.Tiny[Bounds](1)), "tinier": bounds.Fill(bounds.Tiny[Bounds](2))} {
 		t.Run(name, func(t *testing.T) {
