@@ -28,6 +28,12 @@ type History interface {
 	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
 	// DeliveryList returns deliveries without attempts, the newest first.
 	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
+	// Feed returns an endpoint's deliveries, redeliveries too, by row id, from a mark on. No delivery
+	// that is committed later has a row id up to that of a delivery that Feed has returned: while a
+	// transaction is open that may commit a lower one, Feed leaves the higher ones out. In a lane row
+	// ids rise with the positions. So a reader that goes on from page to page gets every delivery
+	// once, and those of a lane in their order.
+	Feed(ctx context.Context, scope Scope, q FeedQuery) (FeedPage, error)
 	// DeliverySearch is a DeliveryList of deliveries whose event's data contain a text; an empty
 	// one is in all of them. No index can find them, nor every combination of conditions, so it
 	// reads a bounded number of rows. It returns the matches and, as resume, the row id before

@@ -52,7 +52,7 @@ func (s *model) snapshot() *model {
 	}
 	for endpoint, q := range s.queues {
 		is := c.queue(endpoint)
-		is.tenant, is.forgot = q.tenant, q.forgot
+		is.tenant, is.forgot, is.purged = q.tenant, q.forgot, q.purged
 		for key, l := range q.lanes {
 			is.lane(key).last = l.last
 		}

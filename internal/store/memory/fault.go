@@ -281,6 +281,10 @@ func (f *Faulty) Annotate(ctx context.Context, scope store.Scope, a store.Annota
 	return f.do(ctx, "Annotate", func() error { return f.Store.Annotate(ctx, scope, a) })
 }
 
+func (f *Faulty) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery) (store.FeedPage, error) {
+	return call(ctx, f, "Feed", func() (store.FeedPage, error) { return f.Store.Feed(ctx, scope, q) })
+}
+
 func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	return pair(ctx, f, "DeliverySearch", func() ([]grapnel.Delivery, int64, error) { return f.Store.DeliverySearch(ctx, scope, q, text) })

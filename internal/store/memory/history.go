@@ -126,6 +126,29 @@ func (s *model) DeliveryList(_ context.Context, scope store.Scope, q store.Deliv
 	return pick(backward(newest(s.deliveries, q.Before)), q.Limit, wanted, (*delivery).shown), nil
 }
 
+// Feed examines all deliveries from the mark on.
+func (s *model) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery) (store.FeedPage, error) {
+	is := store.FeedState{UpTo: s.made}
+	if of := s.queues[q.Endpoint]; of != nil {
+		is.Purged = of.purged
+	}
+	after := int64(0)
+	if q.After != nil {
+		after = q.After.Seq
+		d := s.delivery(after)
+		is.Known = d != nil && q.After.Of.Event != 0 && q.After.Of.Is(d.Event, d.Endpoint, d.Created)
+	}
+	if q.After.Lost(is) {
+		q.After = nil
+		page, err := s.Feed(ctx, scope, q)
+		page.Gap = true
+		return page, err
+	}
+	i, _ := locate(s.deliveries, after+1)
+	read := pick(slices.Values(s.deliveries[i:]), q.Limit, func(d *delivery) bool { return d.Endpoint == q.Endpoint }, (*delivery).shown)
+	return q.Page(scope, read, is), nil
+}
+
 // wanted says whether a list has d in it.
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
 	e, is, events := d.event, d.shown(), q.Events()

@@ -51,7 +51,9 @@ func (s *model) remove(limit int, shortest time.Duration, old func(*event) (time
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
 		if gone[d] {
 			s.purged++
-			s.queue(d.Endpoint).forget(d, shortest)
+			q := s.queue(d.Endpoint)
+			q.forget(d, shortest)
+			q.purged = max(q.purged, d.Seq)
 			what.Deliveries, what.Attempts = what.Deliveries+1, what.Attempts+len(d.tries)
 		}
 		return gone[d]

@@ -46,6 +46,7 @@ type queue struct {
 	held    map[string]int // leases by consumer
 	lanes   map[string]*lane
 	forgot  int64 // the highest position of the lanes that were forgotten
+	purged  int64 // the highest row id of its deliveries that were purged
 }
 
 // lane is one key's lane at one endpoint. Its positions continue for as long as the delivery with

@@ -38,15 +38,16 @@ type Bounds struct {
 	MergePage int `bound:"1000"` // totals
 	ListPage  int `bound:"1000"` // events listed
 	// endpoints, or kinds, that a list visits one by one; with more it scans from the newest row on
-	ListTargets int   `bound:"512"`
-	ListDays    int   `bound:"4" tiny:"1"`      // days in which a list looks first; see starts
-	ListAgain   int   `bound:"1000"`            // redeliveries whose events a list looks up one by one
-	SearchPage  int   `bound:"200"`             // deliveries searched
-	SearchRead  int   `bound:"16"`              // of them, whose events are read at once
-	SearchRows  int   `bound:"50000"`           // finished deliveries that the database examines for them
-	SearchMost  int   `bound:"2000"`            // deliveries that one call searches
-	Looked      int   `bound:"5000"`            // deliveries of a status that one call of Candidates examines
-	SearchBytes int64 `bound:"32MiB" tiny:"64"` // event data that one call searches
+	ListTargets int           `bound:"512"`
+	ListDays    int           `bound:"4" tiny:"1"`      // days in which a list looks first; see starts
+	ListAgain   int           `bound:"1000"`            // redeliveries whose events a list looks up one by one
+	FeedWait    time.Duration `bound:"50ms" tiny:"1ms"` // a read of a feed waits for transactions that may commit lower row ids
+	SearchPage  int           `bound:"200"`             // deliveries searched
+	SearchRead  int           `bound:"16"`              // of them, whose events are read at once
+	SearchRows  int           `bound:"50000"`           // finished deliveries that the database examines for them
+	SearchMost  int           `bound:"2000"`            // deliveries that one call searches
+	Looked      int           `bound:"5000"`            // deliveries of a status that one call of Candidates examines
+	SearchBytes int64         `bound:"32MiB" tiny:"64"` // event data that one call searches
 
 	// Days.
 	DaysAhead int           `bound:"2"`             // days after today that have tables

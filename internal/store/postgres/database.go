@@ -20,6 +20,7 @@ type database struct {
 	stats    stats
 	able     able
 	highest  highest
+	horizon  horizon // of feeds
 	requests chan *request
 	stopped  chan struct{} // closed when the writer has stopped
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -120,6 +121,7 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if c.removed > 0 {
 		flushTallies((&tx{tallies: c.tallies}), b)
 		b.Queue(countPurged, c.removed, c.newest)
+		notePurged(b, c.highest)
 	}
 	return db.SendBatch(ctx, b).Close()
 }
@@ -198,3 +200,13 @@ func dropDay(b *pgx.Batch, day int64) {
 }
 
 const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"
+
+// raisePurged waits for no other writer: only purges write it, and one at a time.
+const raisePurged = `UPDATE target SET purged = n.highest FROM unnest($1::int[], $2::bigint[]) n(target, highest)
+	WHERE number = n.target AND purged < n.highest`
+
+// notePurged notes the highest row ids of purged deliveries, so that a feed shows a gap (Feed).
+func notePurged(b *pgx.Batch, highest map[int32]int64) {
+	targets := sortedKeys(highest, cmp.Compare[int32])
+	b.Queue(raisePurged, targets, rows.Column(targets, func(target int32) int64 { return highest[target] }))
+}

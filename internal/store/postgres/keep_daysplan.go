@@ -104,7 +104,7 @@ func (s *keeper) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *stor
 		return nil, err
 	}
 	c := &clearance{day: day, long: keep.Shortest().Microseconds(), most: s.bounds.DayStays, events: []int64{},
-		tallies: make(map[tallyOf]*tally)}
+		tallies: make(map[tallyOf]*tally), highest: make(map[int32]int64)}
 	kinds := sortedKeys(before, cmp.Compare[int32])
 	cuts := rows.Column(kinds, func(kind int32) int64 { return before[kind] })
 	events := make(map[int64]bool)
@@ -167,7 +167,7 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 	var n, newest int64
 	err := rows.Ask(ctx, tx, ofDayTables(goingQuery, c.day), kinds, cuts).Each([]any{&of.target, &of.tenant, &status, &n, &newest}, func() {
 		*store.Entry(c.tallies, of).of(status) -= n
-		c.removed, c.newest = c.removed+n, max(c.newest, newest)
+		c.removed, c.newest, c.highest[of.target] = c.removed+n, max(c.newest, newest), max(c.highest[of.target], newest)
 	})
 	return err
 }
@@ -184,9 +184,10 @@ type clearance struct {
 	over      []int64 // finished deliveries that stay
 	waiting   []int64 // deliveries that were pending
 	tallies   map[tallyOf]*tally
-	counted   int   // as counted by Purge
-	removed   int64 // deliveries to delete
-	newest    int64 // highest row id of those
+	counted   int             // as counted by Purge
+	removed   int64           // deliveries to delete
+	newest    int64           // highest row id of those
+	highest   map[int32]int64 // the same by target
 	lastEvent int64
 	lastOver  int64
 	purged    int64 // ledger's count of purged deliveries, of all nodes

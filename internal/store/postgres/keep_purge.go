@@ -112,8 +112,9 @@ func (s *keeper) Purge(ctx context.Context, keep store.Keep, limit int) (removed
 type removal struct {
 	events, deliveries []int64
 	tallies            map[tallyOf]*tally
-	counted            int // as Purge counts
-	attempts           int // of these deliveries
+	highest            map[int32]int64 // row id of these deliveries, by target
+	counted            int             // as Purge counts
+	attempts           int             // of these deliveries
 }
 
 // removeOld deletes expired rows of some events, at most limit deliveries.
@@ -157,7 +158,7 @@ func (s *keeper) removePage(ctx context.Context, old []oldEvent, long time.Durat
 }
 
 func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
-	r := &removal{tallies: make(map[tallyOf]*tally)}
+	r := &removal{tallies: make(map[tallyOf]*tally), highest: make(map[int32]int64)}
 	for _, e := range old {
 		if r.counted >= limit {
 			break
@@ -169,6 +170,7 @@ func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
 				continue
 			}
 			*store.Entry(r.tallies, tallyOf{p.target, p.tenant}).of(p.status)--
+			r.highest[p.target] = max(r.highest[p.target], p.seq)
 			r.deliveries = append(r.deliveries, p.seq)
 			r.counted, r.attempts = r.counted+1, r.attempts+p.attempts
 		}
@@ -198,6 +200,7 @@ func (r *removal) batch(long time.Duration) *pgx.Batch {
 		t := &tx{tallies: r.tallies}
 		flushTallies(t, b)
 		b.Queue(countPurged, len(r.deliveries), slices.Max(r.deliveries))
+		notePurged(b, r.highest)
 	}
 	return b
 }

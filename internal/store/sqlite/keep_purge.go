@@ -92,19 +92,30 @@ func (s *keeper) removeParts(ctx context.Context, found []oldEvent, remove func(
 
 // purgeAll removes some events, or some of their deliveries.
 func purgeAll(t *tx, events []oldEvent, long time.Duration) (removed int, err error) {
+	purged := make(map[int64]int64) // by target
 	for i := range events {
-		n, err := purgeEvent(t, &events[i], long.Microseconds())
+		n, err := purgeEvent(t, &events[i], long.Microseconds(), purged)
 		if err != nil {
 			return 0, err
 		}
 		removed += n
 	}
+	for target, highest := range purged {
+		if err := t.conn.Query(raisePurgedQuery).Int(highest).Int(target).Run(); err != nil {
+			return removed, err
+		}
+	}
 	t.ledger.event, t.ledger.delivery = t.events.last, t.deliveries.last
 	return removed, nil
 }
 
-// purgeEvent removes an event's expired deliveries, and the event if none is left.
-func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
+// raisePurgedQuery notes the highest row id of a target's purged deliveries, so that a feed shows a
+// gap (Feed).
+const raisePurgedQuery = "UPDATE target SET purged = max(purged, ?) WHERE number = ?"
+
+// purgeEvent removes an event's expired deliveries, and the event if none is left. It raises the
+// highest row id of each target in purged.
+func purgeEvent(t *tx, e *oldEvent, long int64, purged map[int64]int64) (removed int, err error) {
 	e.over, e.attempts, e.gone = 0, 0, false
 	for _, number := range e.deliveries {
 		q := t.q.dropFinished.Int(number)
@@ -117,6 +128,7 @@ func purgeEvent(t *tx, e *oldEvent, long int64) (removed int, err error) {
 		}
 		target, status, ending, position, took := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4), q.Integer(5)
 		t.tallies[tally{target, q.Integer(1), status}]--
+		purged[target] = max(purged[target], number)
 		e.over, e.attempts = e.over+1, e.attempts+int(q.Integer(6))
 		q.Reset()
 		if status == rows.StatusFailed {

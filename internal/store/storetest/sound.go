@@ -58,6 +58,7 @@ func (d *driver) sound() {
 		})
 		d.same(d.heads(endpoint), heads, "heads of "+endpoint)
 	}
+	d.fed(epA, epB)
 	shown, err := d.Counts(d.ctx, everyone)
 	d.must(err, "Counts")
 	d.same(shown, counts, "counts and what is listed")

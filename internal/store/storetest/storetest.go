@@ -65,6 +65,7 @@ var groups = []struct {
 	{"Known", knownCases},
 	{"Inbox", inboxCases},
 	{"History", historyCases},
+	{"Feed", feedCases},
 	{"Backlogs", backlogCases},
 	{"TenantCounts", tenantCountCases},
 	{"Scope", scopeCases},

@@ -14,7 +14,8 @@
 CREATE TABLE target (
     number   integer  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     endpoint text     COLLATE "C" NOT NULL UNIQUE,
-    shard    smallint NOT NULL -- the hash of the endpoint's id, which decides which node owns its deliveries
+    shard    smallint NOT NULL, -- the hash of the endpoint's id, which decides which node owns its deliveries
+    purged   bigint   NOT NULL DEFAULT 0 -- the highest row id of its deliveries that were purged
 );
 CREATE INDEX target_shard ON target (shard);
 

@@ -13,7 +13,11 @@
 -- Names that rows repeat are stored once, and rows have their numbers. No number is used again,
 -- because history refers to it.
 CREATE TABLE tenant (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE target (number INTEGER PRIMARY KEY, endpoint TEXT NOT NULL UNIQUE);
+CREATE TABLE target (
+    number   INTEGER PRIMARY KEY,
+    endpoint TEXT    NOT NULL UNIQUE,
+    purged   INTEGER NOT NULL DEFAULT 0 -- the highest row id of its deliveries that were purged
+);
 
 -- What an event is: whose, of which type, and through which source it came (empty: the API). So a
 -- list of a source's events is a list of some kinds.
