@@ -70,6 +70,9 @@ func fill(path string, ids map[string]string) string {
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}
+	if path == "/v1/feed" {
+		path += "?endpoint=" + ids["/v1/endpoints/"]
+	}
 	if path == "/v1/search" {
 		path += "?word=a"
 	}

@@ -65,6 +65,10 @@ type Bounds struct {
 	ExportPage int           `bound:"500"` // deliveries that an export reads and holds at once
 	ExportSlow time.Duration `bound:"60s"` // for which one of its pages may take to be sent
 
+	// Feeds of endpoints.
+	FeedPoll       time.Duration `bound:"500ms" tiny:"1ms"` // between two reads for a caller that waits
+	FeedTransforms int           `bound:"100" tiny:"2"`     // of the events of one page
+
 	// Consumers.
 	LeaseData   int64         `bound:"64MiB" tiny:"1KiB"` // bytes of the messages leased together, beyond the first
 	LongestWait time.Duration `bound:"60s"`               // of a long poll

@@ -66,7 +66,7 @@ func (p *prober) parameters() {
 	op := p.s.at(p.s.doc, "paths", p.rt.path, strings.ToLower(p.rt.method))
 	path, query, _ := strings.Cut(p.path, "?")
 	method := p.rt.method
-	if p.rt.name == "next" || p.rt.name == "stream" {
+	if p.rt.name == "next" || p.rt.name == "stream" || p.rt.name == "read-feed" {
 		method = http.MethodHead // which is checked in the same way and neither waits nor leases
 	}
 	for _, one := range several(p.s.at(op, "parameters")) {

@@ -113,6 +113,17 @@ func (h limitedHistory) DeliveryList(ctx context.Context, scope store.Scope, q s
 		})
 }
 
+// Feed is that of an endpoint in scope, without hidden deliveries.
+func (h limitedHistory) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery) (page store.FeedPage, err error) {
+	whole, covered := scope.For(q.Endpoint)
+	if !covered {
+		return page, nil
+	}
+	page, err = h.History.Feed(ctx, whole, q)
+	page.Deliveries = slices.DeleteFunc(page.Deliveries, func(d grapnel.Delivery) bool { return scope.Hides(d.Type, d.EndpointID) })
+	return page, err
+}
+
 // visible reads a list of at most limit entries until it has as many that are not hidden, or until
 // there are no more: so hidden entries neither shorten a page nor end a list early. next says the
 // id of an entry and whether it is hidden; before is the id before which ask reads.

@@ -3,9 +3,11 @@ package api
 import (
 	"crypto/subtle"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
@@ -70,22 +72,29 @@ func (a *api) rebuilt(c *call, d *grapnel.Delivery) (is rebuild, err error) {
 		return is, nil
 	case err != nil:
 		return is, err
-	case ev.Erased, !ev.ErasedAt.IsZero():
-		is.fault = "the event was erased."
-		return is, nil
+	}
+	is.secrets = ep.Secrets
+	is.body, _, is.fault, err = a.bodyOf(&ep, ev, d.CreatedAt)
+	return is, err
+}
+
+// bodyOf makes the body of the attempts of a delivery, which was created then, again; or it says
+// why there is none.
+func (a *api) bodyOf(ep *grapnel.Endpoint, ev *grapnel.Event, created time.Time) (body []byte, header http.Header, fault string, err error) {
+	if ev.Erased || !ev.ErasedAt.IsZero() {
+		return nil, nil, "the event was erased.", nil
 	}
 	if ep.ShapeAt(ev.AcceptedAt).Transform != "" {
 		release, err := slot(a.simulations, "Other transforms, previews and simulations are running.")
 		if err != nil {
-			return is, err
+			return nil, nil, "", err
 		}
 		defer release()
 	}
-	is.secrets = ep.Secrets
-	if is.body, err = egress.Rebuilt(&ep, ev, d.CreatedAt, a.Transform); err != nil {
-		is.fault = fmt.Sprintf("the endpoint's transform makes no body of the event now: %s.", err)
+	if body, header, err = egress.Rebuilt(ep, ev, created, a.Transform); err != nil {
+		return nil, nil, fmt.Sprintf("the endpoint's transform makes no body of the event now: %s.", err), nil
 	}
-	return is, nil
+	return body, header, "", nil
 }
 
 // signer is the index of the newest secret that makes a signature of the attempt with the body made

@@ -34,7 +34,7 @@ func (a *api) deadLetterOf(c *call, ep *grapnel.Endpoint, body []byte) (*grapnel
 		return nil, nil
 	}
 	newest := slices.MaxFunc(dead, func(a, b grapnel.Delivery) int { return int(a.Seq - b.Seq) })
-	sent, err := egress.Rebuilt(ep, ev, newest.CreatedAt, a.Transform)
+	sent, _, err := egress.Rebuilt(ep, ev, newest.CreatedAt, a.Transform)
 	if err == nil && sameValue(sent, body) ||
 		gjson.GetBytes(body, "type").String() == ev.Type && sameValue(ev.Data, []byte(gjson.GetBytes(body, "data").Raw)) {
 		return &newest, nil

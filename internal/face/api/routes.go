@@ -92,7 +92,7 @@ func checkForms(routes []route) {
 func routes() []route {
 	return slices.Concat(
 		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), jwksRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
-		deliveryRoutes(), retryAllRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
+		deliveryRoutes(), feedRoutes(), retryAllRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),

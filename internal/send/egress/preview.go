@@ -12,16 +12,17 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 )
 
-// Rebuilt returns the body that the attempts of a delivery had, made again from the event. The
-// error is the reason for which the event has none. It chooses the shape as Sender.bodyOf does, and
-// endpoints keep their former shapes, so a change of an endpoint's shape does not change the body.
-func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time, b transform.Bounds) ([]byte, error) {
+// Rebuilt returns the body that the attempts of a delivery had, made again from the event, and the
+// headers that describe it. The error is the reason for which the event has none. It chooses the
+// shape as Sender.bodyOf does, and endpoints keep their former shapes, so a change of an endpoint's
+// shape does not change the body.
+func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time, b transform.Bounds) (body []byte, header http.Header, err error) {
 	shape := e.ShapeAt(event.AcceptedAt)
-	body, _, err := Formatted(shape, event, b)
+	body, header, err = Formatted(shape, event, b)
 	if later := e.ShapeAt(created); err != nil && created.After(event.AcceptedAt) && later.Transform != shape.Transform {
-		body, _, err = Formatted(later, event, b)
+		body, header, err = Formatted(later, event, b)
 	}
-	return body, err
+	return body, header, err
 }
 
 // Preview returns the request that an endpoint would get for an event now: its headers, signed by

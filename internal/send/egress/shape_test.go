@@ -82,7 +82,7 @@ func TestShapeOfAcceptance(t *testing.T) {
 		if raw, r := wire(t, Options{}, d); !strings.HasSuffix(raw, "\r\n\r\n"+c.want) {
 			t.Errorf("%s: sent %s, %+v; want %s", name, raw, r, c.want)
 		}
-		if again, err := Rebuilt(d.Endpoint, d.Event, d.CreatedAt, transform.Bounds{}); string(again) != c.want || err != nil {
+		if again, _, err := Rebuilt(d.Endpoint, d.Event, d.CreatedAt, transform.Bounds{}); string(again) != c.want || err != nil {
 			t.Errorf("%s: made again as %s, %v; want %s", name, again, err, c.want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestWithoutBody(t *testing.T) {
 		if raw, r = wire(t, Options{}, d); !strings.HasSuffix(raw, "\r\n\r\n\"mended\"") || r.Unsendable != "" {
 			t.Errorf("%s, repeated: sent %q: %+v", text, raw, r)
 		}
-		if again, err := Rebuilt(d.Endpoint, d.Event, d.CreatedAt, transform.Bounds{}); string(again) != `"mended"` || err != nil {
+		if again, _, err := Rebuilt(d.Endpoint, d.Event, d.CreatedAt, transform.Bounds{}); string(again) != `"mended"` || err != nil {
 			t.Errorf("%s, repeated: made again as %s, %v", text, again, err)
 		}
 	}

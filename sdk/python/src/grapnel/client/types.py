@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 1d379db8af7ef8528c20f7f16c26d2191cb3326ee91ca6d65e9d398bca94bee8."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 81a210f1aa7f268aa2fa63caf80d55356a8e7fcc09660c2b9c5acf1cc6120dc9."""
 
 from __future__ import annotations
 
@@ -819,6 +819,36 @@ class Fault(TypedDict):
     detail: str
     pointer: str
     "a JSON pointer into the body, ?name for a query parameter, or the name of a header"
+
+
+class Feed(TypedDict):
+    data: list[FeedItem]
+    gap: bool
+    "events behind after are missing: retention has deleted them, or the database was restored to a state before after, and then the page begins with the oldest event"
+    more: bool
+    "the next request finds more at once"
+    next: str
+    "the after of the next request, also at the end of the feed"
+
+
+class FeedItem(TypedDict):
+    accepted_at: str
+    body: str | None
+    "as the endpoint's format and transform make it; null: there is none, or it is no text"
+    body_base64: str | None
+    "the same, if it is no text"
+    delivery_id: str
+    event_id: str
+    headers: dict[str, str] | None
+    "that describe the body: Content-Type, and those of CloudEvents; null: there is no body"
+    key: str | None
+    missing: str | None
+    "why there is no body; null: there is one"
+    sequence: int | None
+    "position in its lane; null: it has no lane"
+    status: Literal['pending', 'held', 'delivered', 'failed', 'dropped', 'discarded', 'skipped']
+    "of its delivery"
+    type: str
 
 
 class Figures(TypedDict):
@@ -3062,6 +3092,17 @@ class RateLimitPatch(TypedDict):
     burst: NotRequired[int | None]
     "one second's worth if not given"
     per_second: NotRequired[float]
+
+
+class ReadFeedQuery(TypedDict):
+    endpoint: NotRequired[str]
+    "an endpoint's id"
+    after: NotRequired[str]
+    "next of the last page; not given: from the oldest event that is stored"
+    limit: NotRequired[int]
+    "how many events at most: 1 to 500, 50 if not given"
+    wait: NotRequired[str]
+    "how long to wait for an event, 0s to 60s; 0s if not given"
 
 
 class Reason(TypedDict):
