@@ -26,7 +26,7 @@ func runProgram(ctx context.Context, w *cli.World) int {
 
 func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
-		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
+		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(), s.feedCommand(),
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.issuesCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
 		s.alertsCommand(), s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),

@@ -234,6 +234,9 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 		m.Settings.add("By the policy's preset", words.Request(p.Headers, p.Transform, p.Format, p.Ordering))
 	}
 	m.Settings.add("Transform", e.Transform, "Labels", pairs(e.Labels), "Tenant", e.Tenant)
+	if !v.session.portal || v.session.May(grapnel.ScopePayloadRead) {
+		m.Settings.add("Read as a feed", "GET /v1/feed?endpoint="+e.ID)
+	}
 	m.Settings.at("Created", v.at(e.CreatedAt))
 	m.Settings.at("Changed", v.at(e.UpdatedAt))
 	for i, s := range e.Secrets {
