@@ -134,6 +134,9 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 					if method == "delete" {
 						queries = append(queries, "?reason=x") // one that needs it is refused for the key then
 					}
+					if path == "/v1/feed" {
+						queries = append(queries, "?endpoint="+ids["endpoints"])
+					}
 					for i, query := range append(queries, "") {
 						var narrowed []string
 						if i == len(queries) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -29,46 +28,6 @@ const (
 	feedStateQuery = `SELECT t.purged, EXISTS (SELECT FROM pending WHERE seq = $2 AND event = $3 AND created = $4 AND target = t.number)
 		OR EXISTS (SELECT FROM finished WHERE seq = $2 AND event = $3 AND created = $4 AND target = t.number) FROM target t WHERE t.number = $1`
 )
-
-// horizon remembers up to which row id every transaction that drew one has ended. A row id is
-// settled once the transactions that were open when it was the highest have all ended: later ones
-// draw higher ones.
-type horizon struct {
-	mu    sync.Mutex
-	upTo  int64
-	looks int64 // that have begun
-
-	// One look that found open transactions, until those have ended.
-	drawn int64    // the highest row id that was drawn before it
-	open  []string // the transactions; nil: there is no such look
-	at    int64    // looks that had begun when it ended
-}
-
-// begin counts a look.
-func (h *horizon) begin() (look int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.looks++
-	return h.looks
-}
-
-// end takes the result of a look: the highest row id that was drawn before it, and the transactions
-// that were open then. A look that began before another ended says nothing of that one's
-// transactions, which may be younger.
-func (h *horizon) end(look, drawn int64, open []string) (upTo int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(open) == 0 {
-		h.upTo = max(h.upTo, drawn)
-	}
-	if look > h.at && !slices.ContainsFunc(h.open, func(one string) bool { return slices.Contains(open, one) }) {
-		h.upTo, h.open = max(h.upTo, h.drawn), nil
-	}
-	if len(h.open) == 0 && len(open) > 0 {
-		h.drawn, h.open, h.at = drawn, open, h.looks
-	}
-	return h.upTo
-}
 
 // settle returns the row id up to which all transactions have ended. It waits a moment for those
 // that were open when it was called.
@@ -120,7 +79,8 @@ func (s *lister) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery)
 	var read []grapnel.Delivery
 	if len(targets) > 0 {
 		if read, err = s.readFeed(ctx, targets[0], mark.Seq, is.UpTo, q.Limit); err == nil {
-			err = s.reading.QueryRow(ctx, feedStateQuery, targets[0], mark.Seq, mark.Of.Event, mark.Of.CreatedAt.UnixMicro()).Scan(&is.Purged, &is.Known)
+			err = s.reading.QueryRow(ctx, feedStateQuery, targets[0], mark.Seq, mark.Of.Event,
+				mark.Of.CreatedAt.UnixMicro()).Scan(&is.Purged, &is.Known)
 			is.Known = is.Known && mark.Of.Endpoint == q.Endpoint
 		}
 		if err != nil {

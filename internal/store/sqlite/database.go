@@ -73,6 +73,9 @@ func (s *database) gone() error { return cmp.Or(s.failed(), errClosed) }
 // reader has the calls that read.
 type reader struct{ *database }
 
+// feeder reads feeds of endpoints.
+type feeder struct{ *database }
+
 // changer has the calls that write: each makes an operation and waits for it (write).
 type changer struct {
 	*database

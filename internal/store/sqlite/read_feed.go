@@ -15,7 +15,7 @@ const feedTargetQuery = "SELECT number, purged FROM target WHERE endpoint = ?"
 
 // Feed goes by row ids: the one writer gives them in the order in which it makes batches durable,
 // and a flush writes all rows up to one of them.
-func (s *reader) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery) (store.FeedPage, error) {
+func (s *feeder) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery) (store.FeedPage, error) {
 	if _, some := scope.Narrow(""); !some || q.Limit <= 0 {
 		return store.FeedPage{}, ctx.Err()
 	}
@@ -32,7 +32,8 @@ func (s *reader) Feed(ctx context.Context, scope store.Scope, q store.FeedQuery)
 }
 
 // feed reads a page; lost: the store does not have the delivery of the mark.
-func (s *reader) feed(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.FeedQuery) (page store.FeedPage, lost bool, err error) {
+func (s *feeder) feed(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.FeedQuery) (
+	page store.FeedPage, lost bool, err error) {
 	var target int64
 	var mark store.FeedMark
 	if q.After != nil {
@@ -62,7 +63,7 @@ func (s *reader) feed(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q
 
 // readFeed reads a target's deliveries behind a row id. The finished ones are in the blocks of an
 // index.
-func (s *reader) readFeed(ctx context.Context, r *sqlite3.Conn, target, after int64, limit int) (read []grapnel.Delivery, err error) {
+func (s *feeder) readFeed(ctx context.Context, r *sqlite3.Conn, target, after int64, limit int) (read []grapnel.Delivery, err error) {
 	numbers, err := rows.Integers(r.Query(oldestQuery).Int(after).Int(target).Int(int64(limit)))
 	if err != nil {
 		return nil, err

@@ -90,6 +90,7 @@ const DefaultBallast = 32 << 20
 type Store struct {
 	*database
 	reader
+	feeder
 	changer
 	keeper
 
@@ -131,7 +132,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		o.Ballast = DefaultBallast
 	}
 	s := &Store{
-		database: d, reader: reader{d},
+		database: d, reader: reader{d}, feeder: feeder{d},
 		changer: changer{database: d, drained: drained{most: d.bounds.Names, to: make(map[string]int64)}},
 		keeper:  keeper{database: d, checkpoints: c, purge: purge{deferred: true}, moved: make(chan struct{})},
 		writer: writer{
