@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/search"
@@ -21,73 +24,73 @@ func meaningRoutes() []route {
 }
 
 func showMeaning(a *api, c *call) (answer, error) {
-	is, err := a.meaning(c, c.query.text("word"), c.query.text("tenant"))
-	if err == nil && is.Things == nil {
-		found := a.things(c, search.NewWord(is.Word), c.query.text("tenant"))
-		is.Things = found.best(a.Bounds.Things)
-	}
+	word, tenant := c.query.text("word"), c.query.text("tenant")
+	var found ranked
+	var ask errgroup.Group // names are in memory, and the store says the rest
+	ask.Go(func() error {
+		found = a.things(c, search.NewWord(word), tenant)
+		return nil
+	})
+	is := wire.Meaning{Word: word}
+	err := a.byItself(c, tenant, &is)
+	_ = ask.Wait() // things cannot fail
+	found.into(&is, a.Bounds.Things)
 	return result(is, err)
 }
 
 // meaning says what a word stands for. Each question to the store is answered by an index with one
 // row: an event by its id, the newest event of a key, the newest event of a type. Names are in
-// memory; Things is nil if they were not looked at.
+// memory, and looked at only if the word is none of these.
 func (a *api) meaning(c *call, word, tenant string) (is wire.Meaning, err error) {
 	is = wire.Meaning{Word: word}
-	if is.As, err = a.byItself(c, word, tenant); is.As != "" || err != nil {
-		switch is.As {
-		case "endpoint":
-			is.ID, is.Name = word, a.endpointName(c, word)
-		case "source":
-			is.ID, is.Name = word, a.sourceName(c, word)
-		}
-		return is, err
+	if err = a.byItself(c, tenant, &is); is.As == "" && err == nil {
+		found := a.things(c, search.NewWord(word), tenant)
+		found.into(&is, a.Bounds.Things)
 	}
-	found := a.things(c, search.NewWord(word), tenant)
-	is.As, is.Things = "text", found.best(a.Bounds.Things)
-	if len(found[search.Exact])+len(found[search.Whole]) > 0 {
-		for _, of := range [][]string{{"endpoint", "queue"}, {"source"}, {"tenant"}} {
-			if one, only := found.named(of); only {
-				is.As, is.ID, is.Name = of[0], one.ID, one.Name
-				break
-			}
-		}
-	}
-	return is, nil
+	return is, err
 }
 
-// byItself says what a word is if it is no name; empty: none of these.
-func (a *api) byItself(c *call, word, tenant string) (as string, err error) {
+// byItself says what a word is if it is no name; As stays empty: none of these.
+func (a *api) byItself(c *call, tenant string, is *wire.Meaning) error {
+	word := is.Word
 	switch prefix, _, _ := strings.Cut(word, "_"); {
 	case !grapnel.ValidID(word):
 	case prefix == grapnel.DeliveryPrefix:
-		return "delivery", nil
+		is.As = "delivery"
 	case prefix == grapnel.EventPrefix:
-		return "event", nil
+		is.As = "event"
 	case prefix == grapnel.EndpointPrefix, prefix == grapnel.QueuePrefix, prefix == grapnel.ChannelPrefix:
-		return "endpoint", nil
+		is.As, is.ID, is.Name = "endpoint", word, a.endpointName(c, word)
 	case prefix == grapnel.SourcePrefix:
-		return "source", nil
+		is.As, is.ID, is.Name = "source", word, a.sourceName(c, word)
 	default:
 		_, _, err := a.History.Event(c.Context(), c.scope, tenant, word)
 		if err == nil {
-			return "event", nil
-		}
-		if code := grapnel.CodeOf(err); code != grapnel.CodeNotFound && code != grapnel.CodeOf(store.ErrSeveral) {
-			return "", err
-		}
-	}
-	if len(word) <= grapnel.MaxKeyLength {
-		if some, err := a.anEvent(c, store.EventQuery{Key: word, Tenant: tenant}); some || err != nil {
-			return "key", err
+			is.As = "event"
+		} else if code := grapnel.CodeOf(err); code != grapnel.CodeNotFound && code != grapnel.CodeOf(store.ErrSeveral) {
+			return err
 		}
 	}
-	if grapnel.ValidPattern(word) {
-		if some, err := a.anEvent(c, store.EventQuery{Type: word, Tenant: tenant}); some || err != nil {
-			return "type", err
+	for _, q := range []struct {
+		as    string
+		valid bool
+		store.EventQuery
+	}{
+		{"key", len(word) <= grapnel.MaxKeyLength, store.EventQuery{Key: word, Tenant: tenant, Limit: 1}},
+		{"type", grapnel.ValidPattern(word), store.EventQuery{Type: word, Tenant: tenant, Limit: 1}},
+	} {
+		if is.As != "" || !q.valid {
+			continue
+		}
+		found, err := a.History.EventList(c.Context(), c.scope, q.EventQuery)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			is.As = q.as
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // ranked are things by how well their names match; of each rank at most Bounds.Things+1 of a kind.
@@ -137,10 +140,16 @@ func (a *api) things(c *call, word search.Word, tenant string) (found ranked) {
 	return found
 }
 
-// best are the first things, never nil.
-func (r *ranked) best(most int) []wire.Thing {
+// into names the first things, and says which one the word names if it is nothing by itself.
+func (r *ranked) into(is *wire.Meaning, most int) {
 	all := append([]wire.Thing{}, slices.Concat(r[:]...)...)
-	return all[:min(len(all), most)]
+	is.Things = all[:min(len(all), most)]
+	for _, of := range [][]string{{"endpoint", "queue"}, {"source"}, {"tenant"}} {
+		if one, only := r.named(of); only && is.As == "" {
+			is.As, is.ID, is.Name = of[0], one.ID, one.Name
+		}
+	}
+	is.As = cmp.Or(is.As, "text")
 }
 
 // named is the thing of some kinds that has a name, or that alone has it as a word of its own.
@@ -157,10 +166,4 @@ func (r *ranked) named(kinds []string) (one wire.Thing, only bool) {
 		}
 	}
 	return one, false
-}
-
-func (a *api) anEvent(c *call, q store.EventQuery) (bool, error) {
-	q.Limit = 1
-	found, err := a.History.EventList(c.Context(), c.scope, q)
-	return len(found) > 0, err
 }

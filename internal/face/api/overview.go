@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -61,8 +63,30 @@ func overview(a *api, c *call) (answer, error) {
 
 // count adds the numbers.
 func (s *survey) count(a *api) error {
-	list, err := a.History.Backlogs(s.c.Context(), s.c.scope, s.tenant, s.now, a.Bounds.Counted)
-	if err != nil {
+	var (
+		list    []store.Backlog
+		parts   []grapnel.Bucket
+		eps     []*grapnel.Endpoint
+		healths []grapnel.Health
+		ask     errgroup.Group // three questions to which other parts of the server know the answers
+	)
+	s.HoursFrom = s.now.Add(-day).Truncate(time.Hour)
+	ask.Go(func() (err error) {
+		list, err = a.History.Backlogs(s.c.Context(), s.c.scope, s.tenant, s.now, a.Bounds.Counted)
+		return err
+	})
+	ask.Go(func() (err error) {
+		parts, err = a.History.Totals(s.c.Context(), s.c.scope,
+			store.TotalsQuery{Tenant: s.tenant, From: s.HoursFrom, To: s.now.Truncate(time.Hour).Add(time.Hour)})
+		return err
+	})
+	ask.Go(func() error {
+		var ids []string
+		eps, ids = a.receivers(s.c.scope, func(ep *grapnel.Endpoint) bool { return s.tenant == "" || ep.Tenant == s.tenant })
+		healths = a.Engine.Healths(ids)
+		return nil
+	})
+	if err := ask.Wait(); err != nil {
 		return err
 	}
 	held, backlogs := map[string]bool{}, map[string]*store.Backlog{}
@@ -73,8 +97,7 @@ func (s *survey) count(a *api) error {
 		s.backlog(&list[i], held[list[i].Endpoint])
 		backlogs[list[i].Endpoint] = &list[i]
 	}
-	eps, ids := a.receivers(s.c.scope, func(ep *grapnel.Endpoint) bool { return s.tenant == "" || ep.Tenant == s.tenant })
-	for i, health := range a.Engine.Healths(ids) {
+	for i, health := range healths {
 		state := cmp.Or(health.State, "unknown")
 		s.Endpoints.All++
 		*s.Endpoints.State(state)++
@@ -88,16 +111,13 @@ func (s *survey) count(a *api) error {
 		}
 		s.troubles = append(s.troubles, t)
 	}
-	s.HoursFrom = s.now.Add(-day).Truncate(time.Hour)
-	parts, err := a.History.Totals(s.c.Context(), s.c.scope,
-		store.TotalsQuery{Tenant: s.tenant, From: s.HoursFrom, To: s.now.Truncate(time.Hour).Add(time.Hour)})
 	for i := range parts {
 		if s.totals[parts[i].At] == nil {
 			s.totals[parts[i].At] = new(grapnel.Totals)
 		}
 		s.totals[parts[i].At].Add(&parts[i].Totals)
 	}
-	return err
+	return nil
 }
 
 // backlog adds the pending deliveries and the dead letters of an endpoint.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
@@ -106,16 +108,25 @@ type customerModel struct {
 
 func customer(v *visit, t *client.Tenant) (customerModel, error) {
 	var m customerModel
-	o, err := v.client.Overview(v.Context(), t.Tenant)
+	var (
+		o    *client.Overview
+		last *client.Page[client.Event]
+		ask  errgroup.Group
+	)
+	ask.Go(func() (err error) {
+		o, err = v.client.Overview(v.Context(), t.Tenant)
+		return err
+	})
+	ask.Go(func() (err error) {
+		last, err = v.client.Events(v.Context(), client.EventFilter{Tenant: t.Tenant, Limit: 1})
+		return err
+	})
+	err := ask.Wait()
 	if err != nil {
 		return m, err
 	}
 	t.Numbers = &client.TenantNumbers{Endpoints: o.Endpoints, Pending: o.Pending.All, DeadLetters: o.DeadLetters.All,
 		DeadLettersMore: o.DeadLetters.More}
-	last, err := v.client.Events(v.Context(), client.EventFilter{Tenant: t.Tenant, Limit: 1})
-	if err != nil {
-		return m, err
-	}
 	r, where := v.customerRow(t), "tenant:"+t.Tenant
 	v.title, v.steps = t.Tenant, []crumb{{t.Tenant, ""}}
 	m.Name, m.Pill = t.Tenant, r.Pill

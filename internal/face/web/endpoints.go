@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
@@ -43,17 +45,19 @@ const mostHearts = 8
 // troubledRows are rows of endpoints that need attention; the first of them have a heartbeat.
 func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []endpointRow, err error) {
 	for i := range bad[:min(len(bad), most)] {
-		r := v.endpointRow(&bad[i])
-		if i < mostHearts {
-			stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: r.ID, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
-			if err != nil {
-				return nil, err
-			}
-			r.Heart = heart(ofHours, hourly(stats.Data, stats.From, v.now), false)
-		}
-		rows = append(rows, r)
+		rows = append(rows, v.endpointRow(&bad[i]))
 	}
-	return rows, nil
+	var ask errgroup.Group
+	for i := range rows[:min(len(rows), mostHearts)] {
+		ask.Go(func() error {
+			stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: rows[i].ID, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
+			if err == nil {
+				rows[i].Heart = heart(ofHours, hourly(stats.Data, stats.From, v.now), false)
+			}
+			return err
+		})
+	}
+	return rows, ask.Wait()
 }
 
 func endpoints(v *visit) (endpointsModel, error) {

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
 )
@@ -21,9 +23,9 @@ func (t *inProcess) RoundTrip(rq *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.heard != nil {
-		var heard bytes.Buffer
-		_, _ = io.Copy(io.MultiWriter(t.heard, &heard), resp.Body) // all of them are in memory
-		resp.Body = io.NopCloser(&heard)
+		answer, _ := io.ReadAll(resp.Body) // which is in memory
+		t.hear(answer)
+		resp.Body = io.NopCloser(bytes.NewReader(answer))
 	}
 	return resp, nil
 }
@@ -50,7 +52,14 @@ func narrow(in *http.Request, tenant string) {
 func (t *inProcess) listen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heard = sha256.New()
+	t.heard = []string{}
+}
+
+// hear sums up one answer. A page asks for several at once, so they may come in another order when
+// it is drawn again; each is summed up by itself.
+func (t *inProcess) hear(answer []byte) {
+	sum := sha256.Sum256(answer)
+	t.heard = append(t.heard, string(sum[:]))
 }
 
 // add sums up what a page says besides the answers.
@@ -58,16 +67,16 @@ func (t *inProcess) add(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.heard != nil {
-		_, _ = io.WriteString(t.heard, text)
+		t.hear([]byte(text))
 	}
 }
 
 // sum is of all answers since listen.
-func (t *inProcess) sum() (s [32]byte) {
+func (t *inProcess) sum() [32]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	copy(s[:], t.heard.Sum(nil))
-	return s
+	slices.Sort(t.heard)
+	return sha256.Sum256([]byte(strings.Join(t.heard, "")))
 }
 
 // caller makes a client that calls the API with a key or pass on behalf of a browser, as one that is

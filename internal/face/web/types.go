@@ -1,7 +1,6 @@
 package web
 
 import (
-	"hash"
 	"html/template"
 	"io"
 	"log/slog"
@@ -237,7 +236,7 @@ type inProcess struct {
 	browser *http.Request // whose request it is
 
 	mu    sync.Mutex
-	heard hash.Hash // of all answers; nil: not summed up
+	heard []string // a sum of each answer, in any order; nil: not summed up
 }
 
 // readers are those of all live pages.

@@ -85,7 +85,7 @@ func (g *gate) perSecond() float64 {
 func (c *Core) Open() []string {
 	var ids []string
 	for id, ep := range c.endpoints {
-		if ep.open() && ep.gate.tripped() {
+		if ep.gate.tripped() && ep.open() { // in this order: open reads the settings, which are far in memory
 			ids = append(ids, id)
 		}
 	}

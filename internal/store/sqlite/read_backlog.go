@@ -29,6 +29,7 @@ const (
 	rangeQuery   = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? ORDER BY due, seq LIMIT ?)`
 	leasedDueQuery = "SELECT due FROM pending WHERE target = ? AND token IS NOT NULL LIMIT ?"
+	anyLeasedQuery = "SELECT EXISTS (SELECT 1 FROM pending WHERE token IS NOT NULL)"
 )
 
 // Backlogs reads one snapshot.
@@ -54,12 +55,18 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 			}
 			return store.Shares(rows, limit)
 		}
+		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.endpoint, b.endpoint) }) // backlogs are much larger
+		leased, err := rows.Integer(r.Query(anyLeasedQuery)) // without any, no endpoint is asked for its own
+		if err != nil {
+			return nil, err
+		}
 		heads, letters := of(rows.StatusPending), of(rows.StatusFailed)
+		list = make([]store.Backlog, 0, len(targets))
 		for i, t := range targets {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i]}
+			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i], leases: leased > 0}
 			c.Endpoint, c.Pending = t.endpoint, t.counts[rows.StatusPending]
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return nil, err
@@ -71,7 +78,6 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 				list = append(list, c.Backlog)
 			}
 		}
-		slices.SortFunc(list, func(a, b store.Backlog) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
 		return list, nil
 	})
 }
@@ -83,6 +89,7 @@ type backlogCount struct {
 	target int64
 	now    int64
 	left   int64 // heads that may still be counted
+	leases bool  // some delivery of any endpoint is leased
 	oldest int64 // lowest row id among those that were
 }
 
@@ -99,8 +106,10 @@ func (c *backlogCount) heads(most, few int64) error {
 		return err
 	}
 	counted := most - c.left
-	if err := c.leased(most); err != nil {
-		return err
+	if c.leases {
+		if err := c.leased(most); err != nil {
+			return err
+		}
 	}
 	c.Settle(counted, most)
 	return nil

@@ -174,8 +174,25 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	case slices.Contains(finals, rows.StatusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
-	found, err = readTargets(q)
-	return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
+	if found, err = readTargets(q); l.query.Endpoint != "" || err != nil {
+		return found, true, err
+	}
+	limited = len(found) <= l.bounds.Targets
+	if limited && slices.Contains(finals, rows.StatusDelivered) && !l.narrow() {
+		limited, err = l.rare(found)
+	}
+	return found, limited, err
+}
+
+// rare says whether so small a part of all deliveries is of these targets that reading everything
+// until the list is full takes more rows than reading target by target takes statements.
+func (l *lister) rare(found []target) (bool, error) {
+	there, err := stored(l.r, oldestFinishedQuery, newestFinishedQuery)
+	own := int64(1)
+	for _, t := range found {
+		own += t.counts[rows.StatusDelivered]
+	}
+	return int64(len(found)) <= int64(l.query.Limit)*max(there.below-there.from, 0)/own, err
 }
 
 // readTargets reads the endpoints that a query of the tally finds.
