@@ -188,6 +188,8 @@ func TestPlans(t *testing.T) {
 		{nextOriginQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid>?)"}},
 		{finishedUndeliveredQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)"}},
 		{fmt.Sprintf(pendingQuery, waitingAny), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{pendingTenantQuery, []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{anyLeasedQuery, []string{"SCAN CONSTANT ROW", "SCALAR SUBQUERY 1", "SEARCH pending USING COVERING INDEX pending_token (token>?)"}},
 		{fmt.Sprintf(pendingTargetQuery, waitingFirst), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{fmt.Sprintf(pendingTargetQuery, waitingHeld), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{redeliveredQuery, []string{"SEARCH redelivery USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},

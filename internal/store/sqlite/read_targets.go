@@ -23,6 +23,9 @@ const (
 	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
 		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	pendingTenantQuery = "SELECT seq FROM pending WHERE +tenant = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	oldestPendingQuery = "SELECT min(seq) FROM pending"
+	newestPendingQuery = "SELECT max(seq) FROM pending"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 
 	tallyQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
@@ -68,9 +71,20 @@ func (l *lister) byTarget() ([]*stream, error) {
 		}
 	}
 	// Pending deliveries with an outcome are sifted in one go: gathered for each target, all of
-	// them would be read as rows.
+	// them would be read as rows. So are those of a tenant with many.
 	atOnce := waiting != "" && l.narrow() && l.query.Endpoint == ""
-	if atOnce {
+	if tenant, one := l.events.oneTenant(); one && !atOnce && waiting == waitingAny && l.query.Endpoint == "" {
+		if atOnce, err = l.dense(targets); err != nil {
+			return nil, err
+		}
+		if atOnce {
+			number, err := rows.Integer(l.r.Query(tenantQuery).Text(tenant))
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, l.column(pendingTenantQuery, l.within, number))
+		}
+	} else if atOnce {
 		streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
 	}
 	for _, t := range targets {
@@ -174,25 +188,22 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	case slices.Contains(finals, rows.StatusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
-	if found, err = readTargets(q); l.query.Endpoint != "" || err != nil {
-		return found, true, err
-	}
-	limited = len(found) <= l.bounds.Targets
-	if limited && slices.Contains(finals, rows.StatusDelivered) && !l.narrow() {
-		limited, err = l.rare(found)
-	}
-	return found, limited, err
+	found, err = readTargets(q)
+	return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
 }
 
-// rare says whether so small a part of all deliveries is of these targets that reading everything
-// until the list is full takes more rows than reading target by target takes statements.
-func (l *lister) rare(found []target) (bool, error) {
-	there, err := stored(l.r, oldestFinishedQuery, newestFinishedQuery)
-	own := int64(1)
-	for _, t := range found {
-		own += t.counts[rows.StatusDelivered]
+// dense says whether the pending deliveries of these targets are so many of all that sifting all of
+// them costs less than gathering those of each target.
+func (l *lister) dense(targets []target) (bool, error) {
+	if len(targets) <= l.bounds.Wanted {
+		return false, nil
 	}
-	return int64(len(found)) <= int64(l.query.Limit)*max(there.below-there.from, 0)/own, err
+	there, err := stored(l.r, oldestPendingQuery, newestPendingQuery)
+	own := int64(0)
+	for _, t := range targets {
+		own += t.counts[rows.StatusPending]
+	}
+	return there.below-there.from <= 16*own, err
 }
 
 // readTargets reads the endpoints that a query of the tally finds.
