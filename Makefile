@@ -140,7 +140,7 @@ shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews thos
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
+	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./internal/inbound/relay ./embed ./e2e/...
 	$(MAKE) soak-failover soak-postgres interop
 
 soak-failover: ## Let the primary of a database that Patroni keeps fail 20 times in each of three ways: an hour
@@ -202,7 +202,7 @@ lint: ## Look for what a machine can see; print warnings about prose and width, 
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
-# PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
+# PgBouncer, to stand in front of it), MariaDB and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
 # installers for the kits, forward proxies to deliver through, and what the guides call. Building and running need none of them.
 needs:
 	@missing=; \
@@ -223,6 +223,7 @@ needs:
 	command -v squid >/dev/null 2>&1 || [ -x /usr/sbin/squid ] || missing="$$missing squid"; \
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome-stable >/dev/null 2>&1 || \
 		command -v google-chrome >/dev/null 2>&1 || missing="$$missing chromium fonts-dejavu-core"; \

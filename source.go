@@ -37,7 +37,7 @@ type Source struct {
 	Revision  int64
 }
 
-// Outbox is a table that a producer writes inside its own transactions, in its own PostgreSQL;
+// Outbox is a table that a producer writes inside its own transactions, in its own database;
 // package outbox creates it.
 type Outbox struct {
 	DSN Secret // how to connect to it, with a password

@@ -1,6 +1,6 @@
-// Package outbox publishes events inside a producer's own PostgreSQL transaction: if the
-// transaction commits, the events arrive, and if it is rolled back, they never existed. No call to
-// Grapnel is made on the way, so a producer works whether Grapnel does or not.
+// Package outbox publishes events inside a producer's own transaction in PostgreSQL, MySQL, MariaDB
+// or SQLite: if the transaction commits, the events arrive, and if it is rolled back, they never
+// existed. No call to Grapnel is made on the way, so a producer works whether Grapnel does or not.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
@@ -18,8 +18,8 @@
 //   - Events of one key arrive in the order in which their transactions commit, those of one
 //     transaction in the order of the calls.
 //   - Each arrives in Grapnel exactly once, whatever crashes.
-//   - Publishing locks nothing before the commit, so transactions may publish to keys in any order
-//     without a deadlock.
+//   - In PostgreSQL publishing locks nothing before the commit, so transactions may publish to keys
+//     in any order without a deadlock. PublishMySQL locks its key.
 //   - The bytes of Data stay as they are.
 //
 // It promises no order between different keys. An event that breaks a limit of the server

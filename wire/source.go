@@ -31,7 +31,7 @@ func (s NewSource) MarshalJSON() ([]byte, error) { return Request(s) }
 
 // OutboxSettings say where a producer's outbox is.
 type OutboxSettings struct {
-	DSN string `json:"dsn" minLength:"1" maxLength:"2048" doc:"how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"`
+	DSN string `json:"dsn" minLength:"1" maxLength:"2048" doc:"how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"`
 }
 
 // VerifySettings say how a source verifies. What a scheme does not read must not be given.

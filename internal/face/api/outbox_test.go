@@ -19,7 +19,8 @@ func badOutboxes() []bad {
 	const fine = `"outbox":{"dsn":"postgres://u:p@db/orders"}`
 	return []bad{
 		create("no DSN", `"outbox":{}`, "/outbox/dsn"),
-		create("DSN of something else", `"outbox":{"dsn":"mysql://u:p@db/orders"}`, "/outbox/dsn"),
+		create("DSN of something else", `"outbox":{"dsn":"sqlserver://u:p@db/orders"}`, "/outbox/dsn"),
+		create("DSN with an unknown parameter", `"outbox":{"dsn":"mysql://u:p@db/orders?tls=1"}`, "/outbox/dsn"),
 		create("DSN that cannot be read", `"outbox":{"dsn":"postgres://u:hunter2@db:x/orders"}`, "/outbox/dsn"),
 		create("with verify", fine+`,"verify":{"scheme":"none"}`, "/verify"),
 		create("with dedupe", fine+`,"dedupe":{"window":"1h"}`, "/dedupe"),

@@ -32,7 +32,8 @@ func sourceBlank(name string, s *scheme.Scheme) *blank {
 		{at: "description", label: "Description"},
 	}}
 	if name == outboxScheme {
-		b.rows = append(b.rows, input{at: "outbox/dsn", label: "Database of the producer", kind: kindSecret, sample: "postgres://user:password@host:5432/database"},
+		b.rows = append(b.rows, input{at: "outbox/dsn", label: "Database of the producer", kind: kindSecret, sample: "postgres://user:password@host:5432/database",
+			help: "PostgreSQL, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file"},
 			input{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"})
 		return b
 	}

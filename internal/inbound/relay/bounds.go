@@ -13,6 +13,7 @@ type Bounds struct {
 	Nap     time.Duration `bound:"20ms"  tiny:"1ms"`
 	Lately  time.Duration `bound:"1s"    tiny:"5ms"`
 	Asleep  time.Duration `bound:"500ms" tiny:"20ms"`
+	Glance  time.Duration `bound:"100ms" tiny:"5ms"`  // until the next look, where no producer can wake it
 	StandBy time.Duration `bound:"1s"    tiny:"20ms"` // while another courier works on the same outbox
 
 	// A pause after failures is a random part of a time that doubles from First up to Longest.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +28,9 @@ type box interface {
 	// it. The first call returns at once, because a row may have been committed before any producer
 	// saw the request. Behind a pooler it does not ask: it would not be woken.
 	sleep(ctx context.Context, d time.Duration) error
+	// inClear is the host to which the connection crosses a network without TLS, and the remedy;
+	// empty: it has TLS, or stays on this machine.
+	inClear() (host, remedy string)
 	Close() error
 }
 
@@ -63,8 +63,6 @@ const (
 	// Advisory locks of the outbox have this class; 0 to 1023 are the places of keys.
 	lockClass = 1735552626
 	lockRelay = -2
-
-	connectTime = 10 * time.Second
 )
 
 var _ box = (*pgBox)(nil)
@@ -75,9 +73,8 @@ type pgBox struct {
 	conn   *pgx.Conn
 	pooled bool // the connection leads through a pooler, which carries no notifications
 	tx     pgx.Tx
-	// of a connection without TLS to another machine; empty: it has TLS, or stays on this machine
-	host  string
-	woken bool // a notification came after the last look began
+	host   string // for inClear
+	woken  bool   // a notification came after the last look began
 	// remaining time, as of the last look, for which producers were asked to wake a courier;
 	// another courier may have asked
 	asked time.Duration
@@ -94,64 +91,6 @@ type pgBox struct {
 type settling struct {
 	number int64
 	xid    int64 // 0: none
-}
-
-// errDSN does not describe the fault of a DSN, because the description could contain its password.
-var errDSN = errors.New("not a PostgreSQL DSN; use one such as postgres://user:password@host:5432/database or host=… dbname=…")
-
-// sqliteScheme begins the DSN of an outbox in an SQLite database on this machine.
-const sqliteScheme = "sqlite:"
-
-var errFile = errors.New("not the absolute path of an SQLite database; use one such as sqlite:/var/lib/orders.db")
-
-// filePath is the path of a DSN. false: it is one of PostgreSQL.
-func filePath(dsn string) (path string, is bool) { return strings.CutPrefix(dsn, sqliteScheme) }
-
-// checkFile says whether a path can be one of an outbox.
-func checkFile(path string) error {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
-		return errFile
-	}
-	return nil
-}
-
-// CheckDSN says whether something can be a DSN.
-func CheckDSN(dsn string) error {
-	if path, is := filePath(dsn); is {
-		return checkFile(path)
-	}
-	_, err := parse(dsn)
-	return err
-}
-
-func parse(dsn string) (*pgx.ConnConfig, error) {
-	if strings.TrimSpace(dsn) == "" {
-		return nil, errDSN // which pgx would take for localhost
-	}
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, errDSN
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "grapnel"
-	}
-	config.ConnectTimeout = min(max(config.ConnectTimeout, time.Second), connectTime)
-	return config, nil
-}
-
-// Place is the host and database of a DSN, without secrets.
-func Place(dsn string) string {
-	if path, is := filePath(dsn); is {
-		return path
-	}
-	config, err := parse(dsn)
-	if err != nil {
-		return ""
-	}
-	if strings.HasPrefix(config.Host, "/") {
-		return config.Host + " " + config.Database
-	}
-	return fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
 }
 
 // open connects.
@@ -352,6 +291,8 @@ func (b *pgBox) ask(ctx context.Context, d time.Duration) error {
 	_, err := b.conn.Exec(ctx, until, d.Milliseconds())
 	return err
 }
+
+func (b *pgBox) inClear() (host, remedy string) { return b.host, inclear.Remedy }
 
 // Close closes the connection, which ends its transaction.
 func (b *pgBox) Close() error {

@@ -3,15 +3,16 @@ package relay
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
@@ -24,10 +25,10 @@ func (c *courier) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		b, err := c.runner.o.open(ctx, c.source.Outbox.DSN.Text)
 		if err == nil {
-			if pg, is := b.(*pgBox); is && pg.host != "" && !warned {
+			if host, remedy := b.inClear(); host != "" && !warned {
 				warned = true
 				c.runner.o.Log.Warn("outbox connection without TLS to another host; events cross the network in clear",
-					"source", c.source.ID, "host", pg.host, "remedy", inclear.Remedy)
+					"source", c.source.ID, "host", host, "remedy", remedy)
 			}
 			err = c.carry(ctx, b, &failures)
 			_ = b.Close() // the connection already failed
@@ -151,6 +152,18 @@ func explain(err error) string {
 			return said.Message + ": grapnel outbox install --relay ROLE lets a role read the outbox"
 		}
 		return said.Message
+	}
+	if said, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		switch said.Number {
+		case 1146: // no such table
+			return "the database has no outbox: create it with grapnel outbox install"
+		case 1142, 1143, 1370: // of a table, a column, a procedure
+			return said.Message + ": grapnel outbox install --relay USER@HOST lets a user read the outbox"
+		}
+		return said.Message
+	}
+	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) {
+		return "the connection to the database broke"
 	}
 	return err.Error()
 }

@@ -14,12 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// Rights are the roles that may use an outbox, besides its owner.
-type Rights struct {
-	Publishers []string // roles that may publish
-	Relays     []string // roles that may read and remove: those of DSNs
-}
-
 // Script is the SQL that makes an outbox, or brings an older one up to date, and gives rights.
 func Script(r Rights) string {
 	var b strings.Builder
@@ -39,31 +33,26 @@ func Script(r Rights) string {
 	return b.String()
 }
 
-// Installation describes the outbox in a producer's database.
-type Installation struct {
-	Place       string
-	Version     int // 0: no outbox
-	InstalledAt time.Time
-	Waiting     int64         // events that are not relayed
-	Oldest      time.Duration // age of the oldest of them
-	Asleep      bool          // a relay sleeps and will be woken; false also while one is busy
-}
-
 // Inspect describes the outbox in a database.
 func Inspect(ctx context.Context, dsn string) (Installation, error) {
+	if KindOf(dsn) == MySQL {
+		return withinMySQL(ctx, dsn, inspectMySQL)
+	}
 	return within(ctx, dsn, inspect)
 }
 
 // Install creates an outbox, or upgrades an older one, and returns the earlier state.
 func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
+	if KindOf(dsn) == MySQL {
+		return installMySQL(ctx, dsn, r)
+	}
 	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
 		before, err := inspect(ctx, tx)
 		if err != nil {
 			return before, err
 		}
 		if before.Version > outbox.Version {
-			return before, grapnel.Errorf(grapnel.CodeConflict,
-				"the outbox in this database is version %d, and this program knows versions up to %d", before.Version, outbox.Version)
+			return before, errNewer(before.Version)
 		}
 		_, err = tx.Exec(ctx, Script(r), pgx.QueryExecModeSimpleProtocol)
 		return before, err
@@ -71,13 +60,13 @@ func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
 }
 
 // Prepare creates the outbox that a DSN names, or brings an older one up to date. file is the path
-// of an SQLite database; empty: it is in PostgreSQL.
+// of an SQLite database; empty: it is in another one.
 func Prepare(ctx context.Context, dsn string) (file string, err error) {
-	file, is := filePath(dsn)
-	if !is {
+	if KindOf(dsn) != SQLite {
 		_, err = Install(ctx, dsn, Rights{})
 		return "", err
 	}
+	file = filePath(dsn)
 	if err := checkFile(file); err != nil {
 		return "", grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
 	}
@@ -91,6 +80,9 @@ func Prepare(ctx context.Context, dsn string) (file string, err error) {
 // Uninstall removes an outbox and returns the earlier state. If it holds more events than the
 // caller expects, nothing is removed.
 func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, error) {
+	if KindOf(dsn) == MySQL {
+		return uninstallMySQL(ctx, dsn, expect)
+	}
 	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
 		before, err := inspect(ctx, tx)
 		if err != nil || before.Version == 0 {
@@ -104,8 +96,7 @@ func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, err
 			return before, err
 		}
 		if before.Waiting > expect {
-			return before, grapnel.Errorf(grapnel.CodeConflict, "%d events wait in the outbox, more than a moment ago; nothing was removed",
-				before.Waiting)
+			return before, errMore(before.Waiting)
 		}
 		_, err = tx.Exec(ctx, outbox.UninstallSQL(), pgx.QueryExecModeSimpleProtocol)
 		return before, err

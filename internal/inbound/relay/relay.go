@@ -58,14 +58,16 @@ func New(o Options) *Runner {
 	o.Bounds = bounds.Fill(o.Bounds)
 	if o.open == nil {
 		o.open = func(ctx context.Context, dsn string) (box, error) {
-			path, is := filePath(dsn)
-			switch {
-			case !is:
-				return open(ctx, dsn, o.Bounds)
-			case !slices.Contains(o.Files, path):
+			switch KindOf(dsn) {
+			case SQLite:
+				if path := filePath(dsn); slices.Contains(o.Files, path) {
+					return openFile(path, o.Bounds)
+				}
 				return nil, errNotGiven
+			case MySQL:
+				return openMySQL(ctx, dsn, o.Bounds)
 			}
-			return openFile(path, o.Bounds)
+			return open(ctx, dsn, o.Bounds)
 		}
 	}
 	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}}

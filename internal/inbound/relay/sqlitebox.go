@@ -111,4 +111,6 @@ func (b *sqliteBox) version() (v int64, err error) {
 	return s.Integer(0), nil
 }
 
+func (b *sqliteBox) inClear() (host, remedy string) { return "", "" }
+
 func (b *sqliteBox) Close() error { return b.conn.Close() }

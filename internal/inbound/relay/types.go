@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/outbox"
 )
 
 // Engine is the part of the engine that the relay needs.
@@ -78,4 +79,29 @@ type Status struct {
 	MovedAt time.Time // when something was carried last; zero: never since the start
 	Moved   int64     // events since the start
 	Aside   int64     // of those, set aside
+}
+
+// Rights are the roles that may use an outbox, besides its owner.
+type Rights struct {
+	Publishers []string // roles that may publish
+	Relays     []string // roles that may read and remove: those of DSNs
+}
+
+// Installation describes the outbox in a producer's database.
+type Installation struct {
+	Place       string
+	Version     int // 0: no outbox
+	InstalledAt time.Time
+	Waiting     int64         // events that are not relayed
+	Oldest      time.Duration // age of the oldest of them
+	Asleep      bool          // a relay sleeps and will be woken; false also while one is busy
+}
+
+func errNewer(version int) error {
+	return grapnel.Errorf(grapnel.CodeConflict,
+		"the outbox in this database is version %d, and this program knows versions up to %d", version, outbox.Version)
+}
+
+func errMore(waiting int64) error {
+	return grapnel.Errorf(grapnel.CodeConflict, "%d events wait in the outbox, more than a moment ago; nothing was removed", waiting)
 }

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 81a210f1aa7f268aa2fa63caf80d55356a8e7fcc09660c2b9c5acf1cc6120dc9."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 798a1b63fc0e8c7ec82e357b0b20d2fd9a969ef55d580d0b406b40195ac474b0."""
 
 from __future__ import annotations
 
@@ -2494,12 +2494,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
