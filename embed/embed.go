@@ -170,5 +170,5 @@ func prepare(ctx context.Context, dsn string, so *server.Options) (func(context.
 	if file != "" {
 		so.OutboxFiles = []string{file}
 	}
-	return publisher(file != ""), nil
+	return publisher(relay.KindOf(dsn)), nil
 }

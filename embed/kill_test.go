@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/embed"
+	"github.com/grapnelhq/grapnel/internal/inbound/relay/mariadbtest"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
@@ -67,15 +68,19 @@ func program(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	insert := "INSERT INTO orders VALUES ($1)"
+	if env["EMBED_DRIVER"] == "mysql" {
+		insert = "INSERT INTO orders VALUES (?)"
+	}
 	for n := 1; ; n++ {
-		if err := order(ctx, g, own, round, n); err != nil {
+		if err := order(ctx, g, own, insert, round, n); err != nil {
 			return err
 		}
 		fmt.Println("order", n)
 	}
 }
 
-func order(ctx context.Context, g *embed.Grapnel, own *sql.DB, round string, n int) error {
+func order(ctx context.Context, g *embed.Grapnel, own *sql.DB, insert, round string, n int) error {
 	id := fmt.Sprintf("%s-%d", round, n)
 	if n%3 == 0 {
 		id += "-back"
@@ -85,7 +90,7 @@ func order(ctx context.Context, g *embed.Grapnel, own *sql.DB, round string, n i
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, "INSERT INTO orders VALUES ($1)", id); err != nil {
+	if _, err := tx.ExecContext(ctx, insert, id); err != nil {
 		return err
 	}
 	if err := g.PublishTx(ctx, tx, embed.Event{Type: "order.paid", Key: "k", Data: fmt.Appendf(nil, "%q", id)}); err != nil {
@@ -114,6 +119,15 @@ func TestKilledBetweenCommitAndDelivery(t *testing.T) {
 		t.Parallel()
 		store, shop := databases(t)
 		killed(t, rounds, store, shop, "pgx", shop)
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		own := mariadbtest.For(t)
+		shop, err := own.Create(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed(t, rounds, "sqlite:"+filepath.Join(t.TempDir(), "grapnel.db"), shop, "mysql", own.Driver("shop"))
 	})
 }
 
@@ -145,7 +159,7 @@ func killed(t *testing.T, rounds int, store, outbox, driver, dsn string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = own.Close() }()
-	if _, err := own.ExecContext(t.Context(), "CREATE TABLE orders (id TEXT)"); err != nil {
+	if _, err := own.ExecContext(t.Context(), "CREATE TABLE orders (id VARCHAR(64))"); err != nil {
 		t.Fatal(err)
 	}
 	r := newReceiver(t)
@@ -232,7 +246,7 @@ func TestTransactionsOfPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = own.Close() }()
-	if _, err := own.ExecContext(t.Context(), "CREATE TABLE orders (id TEXT)"); err != nil {
+	if _, err := own.ExecContext(t.Context(), "CREATE TABLE orders (id VARCHAR(64))"); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir()) // the session key is written beside it

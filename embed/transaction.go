@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/inbound/relay"
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
@@ -29,7 +30,7 @@ func (t pgxTx[T]) ExecContext(ctx context.Context, query string, args ...any) (s
 }
 
 // publisher puts events into an outbox.
-func publisher(sqlite bool) func(context.Context, Execer, *Event) error {
+func publisher(in relay.Database) func(context.Context, Execer, *Event) error {
 	return func(ctx context.Context, tx Execer, e *Event) error {
 		out := outbox.Event{Type: e.Type, Key: e.Key, Data: e.Data, ID: e.ID, Metadata: e.Metadata}
 		if e.OccurredAt != nil {
@@ -40,8 +41,10 @@ func publisher(sqlite bool) func(context.Context, Execer, *Event) error {
 			return grapnel.Errorf(grapnel.CodeInvalid, "tenant: events of an outbox are those of the tenant %s", grapnel.DefaultTenant)
 		case e.AggregateType != "" || e.AggregateID != "":
 			return grapnel.Errorf(grapnel.CodeInvalid, "aggregate_type: an outbox takes key, as in type/id")
-		case sqlite:
+		case in == relay.SQLite:
 			return outbox.PublishSQLite(ctx, tx, out)
+		case in == relay.MySQL:
+			return outbox.PublishMySQL(ctx, tx, out)
 		}
 		return outbox.Publish(ctx, tx, out)
 	}

@@ -17,8 +17,8 @@ type Options struct {
 	// sqlite:./grapnel-data/grapnel.db
 	Store string
 	// Outbox is the program's own database, for PublishTx: sqlite:/absolute/path of a file that exists,
-	// or the DSN of a PostgreSQL database. A table or schema for the events is created in it. Empty:
-	// there is no PublishTx.
+	// the DSN of a PostgreSQL database, or mysql://user:password@host:3306/database. A table or schema
+	// for the events is created in it. Empty: there is no PublishTx.
 	Outbox string
 	// PublicURL is where others reach Handler, as in https://shop.example/webhooks. Its path is the
 	// prefix that Handler is served at. Empty: Handler is served at /, and there are no links to it.

@@ -17,16 +17,17 @@ import (
 )
 
 func (s *session) outboxCommand() *cobra.Command {
-	c := group("outbox", "Install the outbox with which producers publish inside their own PostgreSQL transactions",
+	c := group("outbox", "Install the outbox with which producers publish inside their own transactions",
 		outboxInstall(s), outboxStatus(s), outboxUninstall(s))
-	c.Long = "Install the outbox with which producers publish inside their own PostgreSQL transactions. These commands talk to " +
-		"the producer's database and not to a server; grapnel sources create NAME --outbox DSN makes a server read from it."
+	c.Long = "Install the outbox with which producers publish inside their own transactions. These commands talk to " +
+		"the producer's database, PostgreSQL, MySQL or MariaDB, and not to a server; grapnel sources create NAME --outbox DSN " +
+		"makes a server read from it."
 	return c
 }
 
 // outboxDSN adds the flag of the producer's database.
 func outboxDSN(c *cobra.Command, dsn *string) {
-	c.Flags().StringVar(dsn, "dsn", "", "the producer's database, postgres://user:password@host:5432/database; or GRAPNEL_OUTBOX_DSN")
+	c.Flags().StringVar(dsn, "dsn", "", "the producer's database, postgres:// or mysql://user:password@host/database; or GRAPNEL_OUTBOX_DSN")
 	cli.Form(c.Flags(), "DSN|@FILE|-", "dsn")
 }
 
@@ -45,18 +46,26 @@ func producerDSN(w *cli.World, given string) (string, error) {
 func outboxInstall(s *session) *cobra.Command {
 	var dsn string
 	var rights relay.Rights
-	var show bool
+	var show, mysql bool
 	c := &cobra.Command{
 		Use: "install", Short: "Create the outbox in a producer's database, or upgrade an older one",
 		Long: "Create the outbox in a producer's database, or upgrade an older one: the schema grapnel with three tables, " +
-			"three sequences, and the function grapnel.grapnel_publish. It is one transaction and can be repeated. With " +
-			"--print nothing is done: the SQL is printed, for a migration of your own.",
+			"three sequences, and the function grapnel.grapnel_publish. It is one transaction and can be repeated. In MySQL " +
+			"and MariaDB it is three tables and the procedure grapnel_publish. With --print nothing is done: the SQL is " +
+			"printed, for a migration of your own.",
 		Example: "grapnel outbox install --dsn postgres://owner@db/orders --publisher orders_app --relay grapnel\n" +
+			"grapnel outbox install --dsn mysql://owner@db/orders --publisher orders_app@10.0.0.% --relay grapnel\n" +
 			"grapnel outbox install --print > migrations/0042_outbox.sql",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if show {
+			switch {
+			case show && mysql:
+				_, err := fmt.Fprint(s.Stdout, relay.ScriptMySQL(rights))
+				return err
+			case show:
 				_, err := fmt.Fprint(s.Stdout, relay.Script(rights))
 				return err
+			case mysql:
+				return cli.Usagef("--mysql says what --print prints; the DSN says it otherwise")
 			}
 			at, err := producerDSN(s.World, dsn)
 			if err != nil {
@@ -68,7 +77,7 @@ func outboxInstall(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.Note("%s: %s", before.Place, installedText(before, rights))
+			s.Note("%s: %s", before.Place, installedText(relay.KindOf(at), before, rights))
 			after, err := relay.Inspect(ctx, at)
 			if err != nil {
 				return err
@@ -77,16 +86,22 @@ func outboxInstall(s *session) *cobra.Command {
 		},
 	}
 	outboxDSN(c, &dsn)
-	c.Flags().StringArrayVar(&rights.Publishers, "publisher", nil, "role that may publish, and see nothing; may be repeated")
-	c.Flags().StringArrayVar(&rights.Relays, "relay", nil, "role that the server connects as: it may read and remove; may be repeated")
+	c.Flags().StringArrayVar(&rights.Publishers, "publisher", nil, "role, or USER@HOST of MySQL, that may publish; may be repeated")
+	c.Flags().StringArrayVar(&rights.Relays, "relay", nil,
+		"role, or USER@HOST of MySQL, that the server connects as: it may read and remove; may be repeated")
 	c.Flags().BoolVar(&show, "print", false, "print the SQL and do nothing")
+	c.Flags().BoolVar(&mysql, "mysql", false, "with --print: the SQL of MySQL and MariaDB, instead of PostgreSQL's")
 	return c
 }
 
 // installedText is the result of an installation in words.
-func installedText(before relay.Installation, r relay.Rights) string {
+func installedText(in relay.Database, before relay.Installation, r relay.Rights) string {
 	text := fmt.Sprintf("created the schema grapnel with an outbox, version %d", outbox.Version)
 	switch {
+	case in == relay.MySQL && before.Version == 0:
+		text = fmt.Sprintf("created an outbox, version %d", outbox.Version)
+	case in == relay.MySQL:
+		text = fmt.Sprintf("the outbox was installed already, version %d", before.Version)
 	case before.Version == outbox.Version:
 		text = fmt.Sprintf("the outbox was installed already, version %d; its functions were replaced", before.Version)
 	case before.Version > 0:
@@ -184,7 +199,7 @@ func outboxUninstall(s *session) *cobra.Command {
 			if before, err = relay.Uninstall(ctx, at, before.Waiting); err != nil {
 				return err
 			}
-			s.Note("%s: removed the schema grapnel, with %d events that were not relayed", before.Place, before.Waiting)
+			s.Note("%s: removed the outbox, with %d events that were not relayed", before.Place, before.Waiting)
 			return nil
 		},
 	}

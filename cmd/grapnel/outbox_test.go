@@ -3,13 +3,16 @@
 package main
 
 import (
+	"database/sql"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/grapnelhq/grapnel/internal/inbound/relay/mariadbtest"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 	"github.com/grapnelhq/grapnel/outbox"
 )
@@ -59,6 +62,48 @@ func TestOutboxCommands(t *testing.T) {
 	step(3, "has no outbox", "uninstall", "--yes")
 }
 
+// TestOutboxCommandsOfMySQL: the same in MariaDB, whose own client takes the printed SQL.
+func TestOutboxCommandsOfMySQL(t *testing.T) {
+	server := mariadbtest.For(t)
+	dsn, err := server.Create(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Exec(t.Context(), "CREATE USER app", "CREATE DATABASE printed"); err != nil {
+		t.Fatal(err)
+	}
+	step := func(code int, says string, args ...string) result {
+		t.Helper()
+		r := invoke(t, map[string]string{"GRAPNEL_OUTBOX_DSN": dsn}, "", append([]string{"outbox"}, args...)...)
+		if r.code != code || !strings.Contains(r.out+r.errs, says) || strings.Contains(r.out+r.errs, mariadbtest.Password) {
+			t.Errorf("grapnel outbox %s: exit %d, %s%s", strings.Join(args, " "), r.code, r.out, r.errs)
+		}
+		return r
+	}
+	step(3, "grapnel outbox install creates one", "status")
+	step(0, "orders: created an outbox, version 1", "install")
+	step(0, "was installed already, version 1; may publish: app", "install", "--publisher", "app", "--relay", "app@%")
+	db, err := sql.Open("mysql", server.Driver("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := outbox.PublishMySQL(t.Context(), db, outbox.Event{Type: "a.b", Data: []byte(`1`)}); err != nil {
+		t.Fatal(err)
+	}
+	step(0, `"waiting": 1`, "status", "-o", "json")
+	step(0, "removed the outbox, with 1 events that were not relayed", "uninstall", "--yes")
+	step(3, "has no outbox", "status")
+	step(2, "--print", "install", "--mysql")
+
+	printed := step(0, "GRANT EXECUTE ON PROCEDURE grapnel_publish TO `app`@`%`;", "install", "--print", "--mysql", "--publisher", "app")
+	client := exec.CommandContext(t.Context(), "mariadb", "--no-defaults", "--socket="+server.Socket(), "-uroot", "printed")
+	client.Stdin = strings.NewReader(printed.out + "CALL grapnel_publish('a.b', '1', 'k', NULL, NULL, NULL);\nSELECT count(*) FROM grapnel_outbox;\n")
+	if said, err := client.CombinedOutput(); err != nil || !strings.Contains(string(said), "count(*)\n1\n") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
 // TestOutboxCommandsWithoutADatabase: what they print and what they refuse.
 func TestOutboxCommandsWithoutADatabase(t *testing.T) {
 	printed := invoke(t, nil, "", "outbox", "install", "--print", "--publisher", `a"b`)
@@ -68,6 +113,7 @@ func TestOutboxCommandsWithoutADatabase(t *testing.T) {
 	for args, says := range map[string]string{
 		"outbox status": "give --dsn, or set GRAPNEL_OUTBOX_DSN",
 		"outbox status --dsn postgres://u:hunter2@db:x/orders": "postgres://user:password@host",
+		"outbox status --dsn mysql://u:hunter2@db":             "mysql://user:password@host",
 	} {
 		r := invoke(t, nil, "", strings.Fields(args)...)
 		if r.code != 2 || !strings.Contains(r.errs, says) || strings.Contains(r.out+r.errs, "hunter2") {
