@@ -10,12 +10,12 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Endpoint is a destination of events: an HTTP URL that takes deliveries as requests, or a queue,
-// from which consumers pull.
+// Endpoint is a destination of events: an HTTP URL that takes deliveries as requests, a broker that
+// takes them as messages, or a queue, from which consumers pull.
 type Endpoint struct {
 	ID          string
 	Tenant      string
-	URL         string
+	URL         string // with a Target: of the broker, for people (brokers.URL)
 	Description string
 	Labels      map[string]string // marks of the operator; no delivery depends on them
 	EventTypes  []string          // patterns; empty: every type
@@ -23,6 +23,7 @@ type Endpoint struct {
 	Source      string            // only events of this source; empty: any origin
 	Queue       *Queue            // not nil: the endpoint is a queue, and the fields of requests are empty
 	Channel     *Channel          // not nil: the endpoint is a channel of alerts
+	Target      *Target           // not nil: deliveries go to a broker, and not to the URL
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy

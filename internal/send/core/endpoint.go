@@ -84,7 +84,7 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 		}
 		g.ramp.Begin(now)
 	}
-	moved := before.URL != cfg.URL || before.Channel.Address() != cfg.Channel.Address()
+	moved := before.URL != cfg.URL || before.Channel.Address() != cfg.Channel.Address() || !before.Target.Same(cfg.Target)
 	ignores := cfg.Policy.RetryAfter == policy.RetryAfterIgnore && before.Policy.RetryAfter != policy.RetryAfterIgnore
 	if (moved || ignores) && g.standing.HoldUntil.After(now) {
 		g.standing.HoldUntil, g.dirty = time.Time{}, true // the earlier receiver asked for it, or it counts no more

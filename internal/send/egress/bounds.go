@@ -33,6 +33,14 @@ type Bounds struct {
 	ShapeTenants int `bound:"1024"`
 	Transform    transform.Bounds
 
+	// Links to brokers, in all and of one tenant, and the connections of a link: a cluster has one for each
+	// of its nodes.
+	BrokerLinks  int           `bound:"1024"`
+	BrokerTenant int           `bound:"64"`
+	BrokerConns  int           `bound:"64" least:"4"`
+	BrokerIdle   time.Duration `bound:"1m" tiny:"20ms"` // a link without a send is closed after this
+	BrokerEnd    time.Duration `bound:"2s" tiny:"50ms"` // the longest that a driver may take to close
+
 	ProxyAnswer int   `bound:"16KiB" tiny:"512"`  // head of a proxy's answer
 	TokenText   int   `bound:"8KiB" tiny:"256"`   // of a bearer token
 	TokenAnswer int64 `bound:"64KiB" tiny:"1KiB"` // of a token server

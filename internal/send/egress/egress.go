@@ -1,6 +1,7 @@
 // Package egress is HTTP out: it makes one attempt of a delivery and returns its outcome. The
 // requests of a channel of alerts are those of its service (package channels), which may be a mail
-// server.
+// server. The messages to brokers are sent by the drivers of package brokers, over connections of
+// this package.
 //
 // A receiver is hostile until proven otherwise. An endpoint's URL may be chosen by an attacker who
 // wants to reach addresses that only this machine can reach. So for every attempt:
@@ -35,6 +36,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"iter"
 	"maps"
 	"net"
 	"net/netip"
@@ -85,7 +87,7 @@ func New(o Options) *Sender {
 	s := &Sender{
 		bounds: b, opts: o,
 		anywhere: newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}),
-		routes:   map[string]*route{}, conns: map[*conn]struct{}{},
+		routes:   map[string]*route{}, conns: map[*conn]struct{}{}, links: links{open: map[*link]struct{}{}, of: map[string]int{}},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		tls: &tls.Config{
@@ -115,8 +117,14 @@ func (s *Sender) Allow(allow []netip.Prefix, httpsOnly bool) {
 		s.routes = map[string]*route{}
 	}
 	s.mu.Unlock()
-	for _, r := range old {
+	leave(s, maps.Values(old))
+}
+
+// leave closes the idle connections of routes that no further attempt gets.
+func leave(s *Sender, routes iter.Seq[*route]) {
+	for r := range routes {
 		r.pool.close()
+		s.links.drop(r)
 	}
 }
 
@@ -131,9 +139,8 @@ func (s *Sender) Close() {
 	s.close()
 	s.closeConns()
 	s.sends.Wait()
-	for _, r := range routes {
-		r.pool.close()
-	}
+	leave(s, maps.Values(routes))
+	s.links.close()
 	s.connsMu.Lock()
 	for len(s.conns) > 0 {
 		s.ended.Wait()

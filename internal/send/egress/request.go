@@ -3,6 +3,8 @@ package egress
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"mime"
 	"net/http"
@@ -170,4 +172,71 @@ func (r *route) addOwns(headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
 	}
+}
+
+// prepareSigner signs with every live secret; the route ends when the first of them expires.
+func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
+	var live []string
+	for _, secret := range e.Secrets {
+		if !secret.Live(now) {
+			continue
+		}
+		live = append(live, secret.Text)
+		if !secret.ExpiresAt.IsZero() && secret.ExpiresAt.Before(r.until) {
+			r.until = secret.ExpiresAt
+		}
+	}
+	if len(live) == 0 {
+		return errors.New("the endpoint has no secret that is live; nothing is sent unsigned")
+	}
+	signer, err := sign.NewSigner(live...)
+	if err != nil {
+		return fmt.Errorf("the endpoint's secrets cannot sign: %w", err)
+	}
+	r.signer = signer
+	return nil
+}
+
+func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
+	if err := sendable(e.Headers); err != nil {
+		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
+	}
+	r.static.set(headerUserAgent, agent)
+	if node != "" {
+		r.static.set(headerNode, node)
+	}
+	r.addOwns(e.SentHeaders())
+	if e.OAuth2 != nil {
+		r.static.set(headerAuth, "Bearer "+redacted) // each request replaces it
+		r.hidden[headerAuth] = true
+	}
+	return nil
+}
+
+// derived are the headers that an attempt does not keep.
+var derived = grapnel.Derived()
+
+// sent returns those of the request's sorted headers that are stored with an attempt. An endpoint's
+// own header may be a credential, so its value is stored only if it is one placeholder.
+func (r *route) sent(all fields) []grapnel.Header {
+	isDerived := func(is *grapnel.Header) bool {
+		return r.target == nil && (slices.Contains(derived, is.Name) || is.Name == headerContentType && is.Value == grapnel.JSONType)
+	}
+	n := 0
+	for i := range all {
+		if !isDerived(&all[i]) {
+			n++
+		}
+	}
+	kept := make([]grapnel.Header, 0, n)
+	for _, is := range all {
+		switch {
+		case isDerived(&is):
+			continue
+		case r.hidden[is.Name]:
+			is.Value = redacted
+		}
+		kept = append(kept, is)
+	}
+	return kept
 }

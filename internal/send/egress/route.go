@@ -2,14 +2,12 @@ package egress
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
-	"github.com/grapnelhq/grapnel/sign"
 )
 
 // route returns the prepared route of an endpoint. It counts the send; the caller calls
@@ -61,9 +59,7 @@ func (s *Sender) renew(e *grapnel.Endpoint, proxy string, now time.Time) *route 
 	if old != nil {
 		stale = append(stale, old)
 	}
-	for _, r := range stale {
-		r.pool.close()
-	}
+	leave(s, slices.Values(stale))
 	return fresh
 }
 
@@ -88,8 +84,11 @@ func (s *Sender) sweep(now time.Time) (stale []*route) {
 func (s *Sender) prepare(e *grapnel.Endpoint, proxy string, now time.Time) *route {
 	r := &route{endpoint: e, tenants: proxy, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
 	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
-	if e.Channel != nil {
+	switch {
+	case e.Channel != nil:
 		return s.prepareChannel(r, e)
+	case e.Target != nil:
+		return r.prepareBroker(s, e, now)
 	}
 	is := s.rules.Load()
 	u, err := parseURL(e.URL, is.httpsOnly, is.guard)
@@ -112,43 +111,4 @@ func (s *Sender) prepare(e *grapnel.Endpoint, proxy string, now time.Time) *rout
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
 	return r
-}
-
-// prepareSigner signs with every live secret; the route ends when the first of them expires.
-func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
-	var live []string
-	for _, secret := range e.Secrets {
-		if !secret.Live(now) {
-			continue
-		}
-		live = append(live, secret.Text)
-		if !secret.ExpiresAt.IsZero() && secret.ExpiresAt.Before(r.until) {
-			r.until = secret.ExpiresAt
-		}
-	}
-	if len(live) == 0 {
-		return errors.New("the endpoint has no secret that is live; nothing is sent unsigned")
-	}
-	signer, err := sign.NewSigner(live...)
-	if err != nil {
-		return fmt.Errorf("the endpoint's secrets cannot sign: %w", err)
-	}
-	r.signer = signer
-	return nil
-}
-
-func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
-	if err := sendable(e.Headers); err != nil {
-		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
-	}
-	r.static.set(headerUserAgent, agent)
-	if node != "" {
-		r.static.set(headerNode, node)
-	}
-	r.addOwns(e.SentHeaders())
-	if e.OAuth2 != nil {
-		r.static.set(headerAuth, "Bearer "+redacted) // each request replaces it
-		r.hidden[headerAuth] = true
-	}
-	return nil
 }

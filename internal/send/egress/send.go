@@ -3,10 +3,8 @@ package egress
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -57,6 +55,10 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.fail(policy.ClassInternal, err.Error())
 		return
 	}
+	if r.broker != nil {
+		r.broker.send(ctx, s, r, a, m, d, body, result)
+		return
+	}
 	if key != nil {
 		m.fields.set(headerAuth, key.header)
 	}
@@ -96,32 +98,4 @@ func (s *Sender) bodiless(ctx context.Context, err error, result *Result) {
 	}
 	result.Deferred = is
 	result.fail(policy.ClassInternal, err.Error())
-}
-
-// derived are the headers that an attempt does not keep.
-var derived = grapnel.Derived()
-
-// sent returns those of the request's sorted headers that are stored with an attempt. An endpoint's
-// own header may be a credential, so its value is stored only if it is one placeholder.
-func (r *route) sent(all fields) []grapnel.Header {
-	isDerived := func(is *grapnel.Header) bool {
-		return r.target == nil && (slices.Contains(derived, is.Name) || is.Name == headerContentType && is.Value == grapnel.JSONType)
-	}
-	n := 0
-	for i := range all {
-		if !isDerived(&all[i]) {
-			n++
-		}
-	}
-	kept := make([]grapnel.Header, 0, n)
-	for _, is := range all {
-		switch {
-		case isDerived(&is):
-			continue
-		case r.hidden[is.Name]:
-			is.Value = redacted
-		}
-		kept = append(kept, is)
-	}
-	return kept
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/allowance"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 	"github.com/grapnelhq/grapnel/policy"
@@ -69,6 +70,8 @@ type Sender struct {
 	ended   *sync.Cond         // signalled when conns becomes empty
 	sends   sync.WaitGroup
 
+	links links // to brokers
+
 	shapes  *allowance.Tenants // processor time of transforms
 	shaping chan struct{}      // holds one entry for each evaluation that runs
 }
@@ -110,6 +113,8 @@ type route struct {
 	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
 	target   *channels.Target // not nil: the endpoint is a channel
+	broker   *broker          // not nil: messages go to a broker
+	link     *link            // to it; nil: there is none. Sender.links guards it
 	address  string           // host:port
 	via      []*proxy         // the proxies on the way, the nearest first
 	tenants  string           // the Delivery.Proxy for which via was made
@@ -122,6 +127,45 @@ type route struct {
 
 	class   policy.Class // class of every attempt if none can be made; empty: they can
 	problem string
+}
+
+// broker is the prepared target of an endpoint.
+type broker struct {
+	kind      *brokers.Kind
+	target    *grapnel.Target
+	place     brokers.Place
+	name, key template
+}
+
+// links are the connections to brokers.
+type links struct {
+	mu     sync.Mutex
+	open   map[*link]struct{}
+	of     map[string]int // open ones of each tenant
+	sweep  *time.Timer
+	closed bool
+	ending sync.WaitGroup // drivers that are being closed
+}
+
+// link is the connection of one endpoint to its broker. links.mu guards the fields before mu.
+type link struct {
+	sender    *Sender
+	route     *route
+	driver    brokers.Driver
+	users     int // sends that have it
+	idleSince time.Time
+	retired   bool // no further send gets it
+
+	mu      sync.Mutex
+	sockets map[*wired]struct{}
+	last    *attempt // how the last dial went
+	failed  error
+}
+
+// wired is a connection that a link has made.
+type wired struct {
+	net.Conn
+	link *link
 }
 
 // proxy is a forward proxy on the way to a receiver.

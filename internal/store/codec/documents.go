@@ -21,6 +21,7 @@ type endpointDocument struct {
 	Channel *channelDocument `json:",omitzero"`
 	OAuth2  *oauth2Document  `json:",omitzero"`
 	TLS     *tlsDocument     `json:",omitzero"`
+	Target  *targetDocument  `json:",omitzero"`
 	Proxy   secretDocument   `json:",omitzero"`
 }
 
@@ -37,6 +38,11 @@ type oauth2Document struct {
 type tlsDocument struct {
 	grapnel.TLS
 	ClientKey secretDocument // instead of the one that hides its text
+}
+
+type targetDocument struct {
+	grapnel.Target
+	Password secretDocument // instead of the one that hides its text
 }
 
 type sourceDocument struct {
@@ -81,7 +87,7 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 		cut(&ep.Former[i].Until)
 	}
 	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
-	doc.Endpoint.Secrets, doc.Endpoint.Channel, doc.Endpoint.OAuth2, doc.Endpoint.TLS = nil, nil, nil, nil
+	doc.Endpoint.Secrets, doc.Endpoint.Channel, doc.Endpoint.OAuth2, doc.Endpoint.TLS, doc.Endpoint.Target = nil, nil, nil, nil, nil
 	if ep.Channel != nil {
 		doc.Channel = &channelDocument{*ep.Channel, showSecret(ep.Channel.URL)}
 	}
@@ -90,6 +96,9 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 	}
 	if ep.TLS != nil {
 		doc.TLS = &tlsDocument{*ep.TLS, showSecret(ep.TLS.ClientKey)}
+	}
+	if ep.Target != nil {
+		doc.Target = &targetDocument{*ep.Target, showSecret(ep.Target.Password)}
 	}
 	doc.Proxy = showSecret(ep.Proxy)
 	return encodeDocument(doc, "endpoint", DecodeEndpoint)
@@ -114,6 +123,10 @@ func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 	if doc.TLS != nil {
 		ep.TLS = &doc.TLS.TLS
 		ep.TLS.ClientKey = grapnel.Secret(doc.TLS.ClientKey)
+	}
+	if doc.Target != nil {
+		ep.Target = &doc.Target.Target
+		ep.Target.Password = grapnel.Secret(doc.Target.Password)
 	}
 	ep.Proxy = grapnel.Secret(doc.Proxy)
 	ep.Revision = revision

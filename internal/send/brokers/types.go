@@ -1,0 +1,114 @@
+package brokers
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Driver sends messages to one broker. Several goroutines may use it at once, until Close.
+type Driver interface {
+	// Connect makes the connection that Send needs, unless there is one. It writes no message.
+	Connect(ctx context.Context) error
+	// Send writes a message once, and returns when the broker has confirmed it, has refused it (the
+	// error is a *Refusal), or ctx is done. It repeats nothing by itself: attempts are the policy's.
+	Send(ctx context.Context, m *Message) (Receipt, error)
+	// Close closes the connections and waits for the driver's goroutines.
+	Close()
+}
+
+// Message is a prepared delivery. Nobody changes it, or the bytes in it, after Send began.
+type Message struct {
+	ID       string // of the event; the broker drops a message whose id it has already received, if it can
+	Type     string // of the event
+	Delivery string // its id
+	Key      string // of the event; empty: none
+	Name     string // of the target, with its placeholders replaced
+	Route    string // of the option routing_key, with its placeholders replaced; empty: none
+	Body     []byte
+	Headers  []grapnel.Header // names in lower case, sorted
+}
+
+// Header is a header's value; empty: there is none.
+func (m *Message) Header(name string) string {
+	for _, h := range m.Headers {
+		if h.Name == name {
+			return h.Value
+		}
+	}
+	return ""
+}
+
+// Receipt says where the broker put a message, by names such as "offset".
+type Receipt map[string]string
+
+// Network is how a driver reaches its broker. A driver makes no connection but by Dial.
+type Network struct {
+	// to "host:port", over TLS if the target's address asks for it
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// the same in clear, for a driver that begins TLS itself, by TLS
+	Bare  func(ctx context.Context, address string) (net.Conn, error)
+	TLS   *tls.Config // nil: the target's address asks for none
+	Conns int         // at most
+}
+
+// Refusal is the answer of a broker that did not take a message. The status is the one of HTTP that
+// says the same, so a policy needs no rules for brokers.
+type Refusal struct {
+	Status     int
+	Text       string
+	RetryAfter time.Duration // 0: the broker does not say
+	Broken     bool          // the connection is of no further use
+}
+
+func (r *Refusal) Error() string { return strconv.Itoa(r.Status) + " " + r.Text }
+
+// Fault is what is wrong with a field of a target.
+type Fault struct {
+	Field  string // "address", "options/routing_key"
+	Detail string
+}
+
+func (f *Fault) Error() string { return f.Field + " " + f.Detail }
+
+// Kind is a kind of brokers: what its targets look like, and its driver. A file of this package
+// registers each.
+type Kind struct {
+	Name   string
+	Title  string
+	Plain  string // scheme of addresses without TLS; empty: there are none
+	Secure string // scheme of addresses with TLS
+	Port   string // the usual one
+	// the usual one with TLS; empty: the same
+	SecurePort string
+	Many       bool   // an address may have several hosts, with commas between them
+	Path       string // what the path of an address is, such as "virtual host"; empty: there is no path
+	What       string // what a target's name is, such as "topic"
+	Nameless   bool   // a target may have no name
+	Filled     bool   // a name may have placeholders
+	Options    []Option
+	Check      func(t *grapnel.Target, p Place) *Fault // what the rows above cannot say; nil: nothing
+	// where the broker is; nil: the address says it
+	Place func(t *grapnel.Target) (Place, *Fault)
+	Open  func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O
+}
+
+// Option is a further setting of a kind.
+type Option struct {
+	Name   string
+	About  string
+	One    []string // the only values; nil: any
+	Number bool     // a whole number above 0
+	Filled bool     // its value may have placeholders
+}
+
+// Place is where a broker is.
+type Place struct {
+	Hosts  []string // "host:port"
+	Secure bool     // with TLS
+	Path   string   // without slashes at its ends
+}
