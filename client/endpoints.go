@@ -21,6 +21,7 @@ type (
 	Health      = wire.Health // how an endpoint is doing
 	OAuth2      = wire.OAuth2 // its client at a token server
 	TLS         = wire.TLS    // its certificates
+	Target      = wire.Target // its broker
 	SecretInfo  = wire.Secret // says that a secret signs, not which one it is
 )
 

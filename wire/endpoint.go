@@ -8,11 +8,12 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// NewEndpoint has the settings of an endpoint. Only URL is required; the server has defaults for
-// the others.
+// NewEndpoint has the settings of an endpoint. Only URL or Target is required; the server has
+// defaults for the others.
 type NewEndpoint struct {
 	Tenant         string             `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
-	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"`
+	URL            string             `json:"url" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"`
+	Target         *Target            `json:"target" nullable:"true" doc:"a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"`
 	Description    string             `json:"description" maxLength:"1000"`
 	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
@@ -34,6 +35,16 @@ type NewEndpoint struct {
 	Secret         string             `json:"secret,omitempty" fixed:"true" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made. Shown in the answer that makes it, and never again"`
 
 	Status grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
+}
+
+// Target is a broker. The body and the headers of a message are those of a request.
+type Target struct {
+	Kind     string            `json:"kind" required:"true" enum:"redis,nats,rabbitmq,kafka" doc:"redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"`
+	Address  string            `json:"address,omitempty" maxLength:"2048" form:"line" doc:"where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"`
+	Name     string            `json:"name,omitempty" form:"^[!-~]{0,512}$" doc:"the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"`
+	Username string            `json:"username,omitempty" maxLength:"256" form:"line"`
+	Password string            `json:"password,omitempty" maxLength:"16384" doc:"or token, without a username; [redacted] in answers. An update that moves address gives it again"`
+	Options  map[string]string `json:"options,omitempty" maxProperties:"16" names:"^[a-z0-9_]{1,64}$" maxLength:"512" doc:"of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"`
 }
 
 // OAuth2 is a client of the endpoint's token server.

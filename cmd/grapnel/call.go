@@ -24,6 +24,7 @@ type call[T any] struct {
 	method   string                                       // empty: GET
 	path     string                                       // each * stands for an argument
 	argument string                                       // field that the argument sets for which the path has no *; empty: none
+	instead  string                                       // flag that stands for that argument; empty: none does
 	document bool                                         // the last argument is the request as JSON
 	settings []cli.Setting                                // flags, and the fields of the request that they set; nil: none
 	fixed    map[string]any                               // fields of every request
@@ -101,8 +102,12 @@ func (t *call[T]) request(r reader, c *cobra.Command, args []string) (path strin
 		return "", nil, err
 	}
 	maps.Copy(fields, t.fixed)
-	if t.argument != "" {
+	switch {
+	case t.argument == "":
+	case len(args) > 0:
 		fields[t.argument] = args[0]
+	case !c.Flags().Changed(t.instead):
+		return "", nil, misused(c, "%s needs a %s or --%s", c.CommandPath(), strings.ToUpper(t.argument), t.instead)
 	}
 	if t.method != http.MethodPatch {
 		return path, fields, nil

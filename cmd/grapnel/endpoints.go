@@ -19,7 +19,7 @@ import (
 )
 
 var endpoints = resource[client.Endpoint]{
-	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT", argument: "url", audited: true,
+	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT", argument: "url", instead: "target", audited: true,
 	filters:  cli.EndpointFilters,
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
@@ -35,7 +35,8 @@ var endpoints = resource[client.Endpoint]{
 	once: "secret", note: "The secret is shown only now: give it to the receiver.",
 	verbs: []verb{
 		{"create", "Create an endpoint and show its secret, this once",
-			"grapnel endpoints create https://example.com/hooks --types 'invoice.*' --policy paylera"},
+			"grapnel endpoints create https://example.com/hooks --types 'invoice.*' --policy paylera\n" +
+				"grapnel endpoints create --target kafka --target-address kafka+ssl://b1.example.com:9093 --target-name invoices"},
 		{"list", "List endpoints", "grapnel endpoints list --label team=billing --all"},
 		{"get", "Show an endpoint: its health first, then its settings", ""},
 		{"update", "Change an endpoint",
@@ -210,7 +211,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"endpoint", e.ID}, {"secret", e.Secret}, {"status", string(e.Status)}, {"why", e.DisabledReason},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
-		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
+		{"url", e.URL}, {"target", cli.Compact(cli.Encode(e.Target))}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[6]}, {"filter", e.Filter}, {"source", e.Source}, {"policy", row[7]}, {"ordering", string(e.Ordering)},
 		{"format", string(e.Format)},
 		{"rate limit", rateLimit(e.RateLimit)}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},

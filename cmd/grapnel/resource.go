@@ -20,6 +20,7 @@ type resource[T answer] struct {
 	plural   string // in the question before deleting
 	id       string // how the usage names one: "ENDPOINT"
 	argument string // field that create takes as its argument, such as "url"; empty: none
+	instead  string // flag of create that stands for the argument; empty: none does
 	document bool   // create and update take a whole document as their last argument
 	settings []cli.Setting
 	needed   []string      // flags that create requires; "a|b": one of the two
@@ -69,7 +70,10 @@ func (t *resource[T]) command(s *session, v verb) *cobra.Command {
 	case "create":
 		one.use, one.method, one.settings, one.document = "create"+document, http.MethodPost, t.settings, t.document
 		one.path, one.argument, one.needed, one.once, one.note = t.path, t.argument, t.needed, t.once, t.note
-		if t.argument != "" {
+		switch one.instead = t.instead; {
+		case t.instead != "":
+			one.use += " [" + strings.ToUpper(t.argument) + "]"
+		case t.argument != "":
 			one.use += " " + strings.ToUpper(t.argument)
 		}
 		if t.created != nil {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 )
 
 // Release builds set these with -ldflags "-X main.commit=…". Other builds have what Go stamped.
@@ -26,15 +28,17 @@ func (s *session) versionCommand() *cobra.Command {
 				}
 			}
 			is := struct {
-				Version  string `json:"version"`
-				Commit   string `json:"commit"`
-				Date     string `json:"date"`
-				Go       string `json:"go"`
-				Platform string `json:"platform"`
+				Version  string   `json:"version"`
+				Commit   string   `json:"commit"`
+				Date     string   `json:"date"`
+				Go       string   `json:"go"`
+				Platform string   `json:"platform"`
+				Brokers  []string `json:"brokers"` // kinds of targets that this flavour has
 			}{grapnel.Version, cmp.Or(commit, stamped["vcs.revision"]), cmp.Or(date, stamped["vcs.time"]),
-				runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+				runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, brokers.Linked()}
 			return p.Print(object(is.Version, cli.Encode(is), [][]string{
 				{"grapnel", is.Version}, {"commit", is.Commit}, {"date", is.Date}, {"go", is.Go}, {"platform", is.Platform},
+				{"brokers", strings.Join(is.Brokers, ", ")},
 			}))
 		}),
 	}

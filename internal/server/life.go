@@ -18,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
@@ -193,6 +194,9 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		},
 		CheckChannel: func(t *channels.Target) error {
 			return egress.CheckChannel(t, s.urlRules())
+		},
+		CheckTarget: func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
+			return egress.CheckTarget(t, s.urlRules())
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       l.queues,

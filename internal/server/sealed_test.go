@@ -39,6 +39,7 @@ func canaries() map[string]string {
 		"OAuth2 secret":     "canary-of-a-client",
 		"client's key":      strings.Split(clientPair().key, "\n")[1],
 		"endpoint's proxy":  "canary-of-a-tunnel",
+		"broker's password": "canary-of-a-broker",
 		"tenant's proxy":    "canary-of-a-tenant",
 	}
 }
@@ -75,6 +76,10 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 		OAuth2: &client.OAuth2{TokenURL: receiver.URL, ClientID: "me", ClientSecret: of["OAuth2 secret"]},
 		TLS:    &client.TLS{ClientCert: clientPair().cert, ClientKey: clientPair().key},
 		Proxy:  "http://me:" + of["endpoint's proxy"] + "@127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{Tenant: tenant, EventTypes: []string{"never"},
+		Target: &client.Target{Kind: "nats", Address: "nats://127.0.0.1:1", Name: "events", Password: of["broker's password"]}}); err != nil {
 		t.Fatal(err)
 	}
 	src, err := c.CreateSource(t.Context(), client.NewSource{Tenant: tenant, Name: "hub",

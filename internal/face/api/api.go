@@ -46,6 +46,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/seal"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/replay"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
@@ -111,6 +112,9 @@ type Options struct {
 
 	Settings func() []wire.Setting // of the server, without secrets; nil: none
 	Name     string                // of the installation, which new keys and portal links carry; empty: none
+
+	// the same as CheckURL for a broker, and where it is
+	CheckTarget func(*grapnel.Target) (brokers.Place, []*brokers.Fault)
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.

@@ -46,6 +46,9 @@ func badInputs() []bad {
 	url := func(name, url string) bad {
 		return post("url: "+name, "/v1/endpoints", `{"url":"`+url+`"}`, 422, invalid, "/url")
 	}
+	target := func(name, fields, pointer string) bad {
+		return post("target: "+name, "/v1/endpoints", `{"target":{`+fields+`}}`, 422, invalid, pointer)
+	}
 	patch := func(name, body, pointer string) bad {
 		return bad{name: "patch: " + name, method: "PATCH", target: "/v1/endpoints/EP", body: body, status: 422, code: invalid, pointer: pointer}
 	}
@@ -222,6 +225,30 @@ func badInputs() []bad {
 			key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
 		{name: "raw: another's tenant", method: "POST", target: "/v1/events/raw?type=a&tenant=other", body: `1`, key: acmeAdmin,
 			status: 422, code: invalid, pointer: "?tenant"},
+		// targets
+		endpoint("target and url", `,"target":{"kind":"nats","address":"nats://a.example","name":"x"}`, "/url"),
+		endpoint("target a text", `,"target":"nats://a.example"`, "/target"),
+		endpoint("target of no kind", `,"target":{"address":"nats://a.example","name":"x"}`, "/target/kind"),
+		target("unknown kind", `"kind":"pigeon"`, "/target/kind"),
+		target("kind of another flavour", `"kind":"kafka","address":"kafka://a.example","name":"x"`, "/target/kind"),
+		target("no address", `"kind":"nats","name":"x"`, "/target/address"),
+		target("address with a password", `"kind":"nats","address":"nats://me:p@a.example","name":"x"`, "/target/address"),
+		target("address of another kind", `"kind":"nats","address":"amqp://a.example","name":"x"`, "/target/address"),
+		target("loopback", `"kind":"nats","address":"nats://127.0.0.1","name":"x"`, "/target/address"),
+		target("a private address", `"kind":"nats","address":"nats://a.example,10.0.0.1","name":"x"`, "/target/address"),
+		target("no name", `"kind":"nats","address":"nats://a.example"`, "/target/name"),
+		target("name with an unknown name in braces", `"kind":"nats","address":"nats://a.example","name":"x.{nosuch}"`, "/target/name"),
+		target("option unknown", `"kind":"nats","address":"nats://a.example","name":"x","options":{"routing_key":"x"}`, "/target/options/routing_key"),
+		target("option with a single brace", `"kind":"rabbitmq","address":"amqp://a.example","name":"x","options":{"routing_key":"{"}`,
+			"/target/options/routing_key"),
+		target("password as answers show it", `"kind":"nats","address":"nats://a.example","name":"x","password":"[redacted]"`, "/target/password"),
+		{name: "target: a method", method: "POST", target: "/v1/endpoints",
+			body: `{"method":"PUT","target":{"kind":"nats","address":"nats://a.example","name":"x"}}`, status: 422, code: invalid, pointer: "/method"},
+		{name: "target: a token", method: "POST", target: "/v1/endpoints",
+			body:   `{"oauth2":{"token_url":"https://t.example","client_id":"a","client_secret":"b"},"target":{"kind":"nats","address":"nats://a.example","name":"x"}}`,
+			status: 422, code: invalid, pointer: "/oauth2"},
+		{name: "target: certificates without TLS", method: "POST", target: "/v1/endpoints",
+			body: `{"tls":{"ca":"x"},"target":{"kind":"nats","address":"nats://a.example","name":"x"}}`, status: 422, code: invalid, pointer: "/tls"},
 		// URLs
 		url("empty", ""), url("relative", "/hook"), url("another scheme", "ftp://a.example"), url("a file", "file:///etc/passwd"),
 		url("no host", "https://"),

@@ -49,8 +49,8 @@ func endpointRoutes() []route {
 // The fields of endpoints that answers and requests copy.
 var (
 	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "PolicyChanges", "Headers", "PresetShape", "Secret", "Secrets",
-		"Health", "OAuth2", "TLS", "Proxy", "ClientCertEnds", "JWKSURL")
-	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret", "OAuth2", "TLS", "Proxy")
+		"Health", "OAuth2", "TLS", "Proxy", "Target", "ClientCertEnds", "JWKSURL")
+	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret", "OAuth2", "TLS", "Proxy", "Target")
 )
 
 // viewPreset is the part of an endpoint's request that its policy's preset says.
@@ -90,6 +90,7 @@ func createEndpoint(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewEndpoint](c.body, &f)
 	ep := a.newEndpoint(c, grapnel.EndpointPrefix, in.Tenant, &f)
+	a.setWhere(c, &ep, &in, &f)
 	a.set(c, &ep, &in, &f)
 	secret, err := a.secret(in.Secret, sign.SymmetricPrefix, &f)
 	if err := errors.Join(err, f.Err()); err != nil {
@@ -153,6 +154,7 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 // reset puts changed settings on an endpoint. Events accepted before keep the former shape.
 func reset(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
 	was := ep.Shape()
+	a.setWhere(c, ep, in, f)
 	a.set(c, ep, in, f)
 	if f.Err() == nil {
 		ep.Reshaped(was, a.Clock())
@@ -168,6 +170,7 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 	strict.Defaults(&v)
 	v.URL = c.address(v.URL)
 	v.OAuth2, v.TLS, v.Proxy = viewReach(c.address, ep)
+	v.Target = viewTarget(ep.Target)
 	v.ClientCertEnds, v.JWKSURL = timeOf(egress.ClientCertUntil(ep.TLS)), a.jwksURL(c, ep)
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
@@ -191,18 +194,15 @@ func settings(ep *grapnel.Endpoint) wire.NewEndpoint {
 	in := wire.NewEndpoint{Policy: showPolicy(ep)}
 	settingFields.show(ep, &in)
 	in.OAuth2, in.TLS, in.Proxy = viewReach(func(url string) string { return url }, ep)
+	if in.Target = viewTarget(ep.Target); in.Target != nil {
+		in.URL = "" // it is made of the target
+	}
 	return in
 }
 
 // set puts settings on an endpoint, or adds their faults.
 func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
-	// Values that were saved before are not judged again: a server that has become stricter must not
-	// stand in the way of other changes.
-	if in.URL != "" && in.URL != ep.URL {
-		if err := a.CheckURL(in.URL); err != nil {
-			f.Add("/url", "%s", err)
-		}
-	}
+	// Values that were saved before are not judged again, see setWhere.
 	if in.Filter != "" && in.Filter != ep.Filter {
 		if err := match.Check(in.Filter); err != nil {
 			f.Add("/filter", "%s", err)

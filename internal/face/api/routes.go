@@ -16,6 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/allowance"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/face/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -37,6 +38,11 @@ func New(o Options) http.Handler {
 	}
 	if o.CheckChannel == nil {
 		o.CheckChannel = func(t *channels.Target) error { return egress.CheckChannel(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
+	}
+	if o.CheckTarget == nil {
+		o.CheckTarget = func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
+			return egress.CheckTarget(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly})
+		}
 	}
 	if o.CheckHeaders == nil {
 		o.CheckHeaders = egress.CheckHeaders

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ type settable struct {
 	least  map[string]any // what a request needs
 	values map[string]any
 	shown  map[string]any // a value as answers show it, if they hide a part of it
+	either []string       // settings of which an object has exactly one
 }
 
 func settables() []settable {
@@ -36,16 +38,35 @@ func settables() []settable {
 			"url": "https://b.example", "event_types": []any{"a.*"}, "filter": `event.key == "k"`, "source": "", "policy": "paylera",
 			"rate_limit": map[string]any{"per_second": 2.0, "burst": 5.0}, "headers": map[string]any{"X-A": "1"}, "transform": ".data",
 			"oauth2": client("s3cret"), "tls": map[string]any{"ca": authority}, "proxy": "http://me:s3cret@proxy.example:3128",
-		}, map[string]any{"oauth2": client("[redacted]"), "proxy": "http://me:[redacted]@proxy.example:3128"}},
+			"target": targetOf("s3cret"),
+		}, map[string]any{"oauth2": client("[redacted]"), "proxy": "http://me:[redacted]@proxy.example:3128", "target": targetOf("[redacted]")},
+			[]string{"url", "target"}},
 		{"/v1/queues", reflect.TypeFor[wire.NewQueue](), map[string]any{"name": "orders"}, map[string]any{
 			"name": "other", "event_types": []any{"a.*"}, "filter": `event.key == "k"`, "source": "", "policy": "paylera", "lease": "5s",
-		}, nil},
+		}, nil, nil},
 	}
 }
 
 // client is one of a token server.
 func client(secret string) map[string]any {
 	return map[string]any{"token_url": "https://t.example/token", "client_id": "me", "client_secret": secret}
+}
+
+// targetOf is a broker.
+func targetOf(password string) map[string]any {
+	return map[string]any{"kind": "rabbitmq", "address": "amqps://b.example:5671/shop", "name": "events", "username": "me", "password": password,
+		"options": map[string]any{"routing_key": "{event.type}"}}
+}
+
+// others are the settings that an object lacks if it has this one.
+func (s *settable) others(name string) map[string]any {
+	without := map[string]any{}
+	for _, one := range s.either {
+		if one != name && slices.Contains(s.either, name) {
+			without[one] = nil
+		}
+	}
+	return without
 }
 
 // good is a value of a setting that is not its default.
@@ -121,7 +142,7 @@ func TestEverySettingIsSetShownAndReset(t *testing.T) {
 			if _, named := s.least["name"]; named {
 				other["name"] = fmt.Sprint("other", i)
 			}
-			made := w.must(201, "POST", s.path, body(t, s.least, other, set))
+			made := w.must(201, "POST", s.path, body(t, s.least, s.others(f.Name), other, set))
 			w.must(204, "DELETE", s.path+"/"+made["id"].(string), "") // its name is needed again
 			patched := w.must(200, "PATCH", at, body(t, set))
 			got := w.must(200, "GET", at, "")
@@ -134,9 +155,14 @@ func TestEverySettingIsSetShownAndReset(t *testing.T) {
 				}
 			}
 			null := body(t, map[string]any{f.Name: nil})
-			if f.Required {
+			if either := slices.Contains(s.either, f.Name); f.Required || either {
 				w.must(422, "PATCH", at, null)
-			} else if d := cmp.Diff(plain[f.Name], w.must(200, "PATCH", at, null)[f.Name]); d != "" {
+				null = body(t, s.least, map[string]any{f.Name: nil})
+			}
+			if _, needed := s.least[f.Name]; needed {
+				continue
+			}
+			if d := cmp.Diff(plain[f.Name], w.must(200, "PATCH", at, null)[f.Name]); d != "" {
 				t.Errorf("%s: null leaves another %s than the default: %s", s.path, f.Name, d)
 			}
 		}

@@ -83,7 +83,7 @@ func flagOf(command *cobra.Command, pointer string) string {
 		}
 	}
 	if len(path) > 0 {
-		if argument := strings.ToUpper(path[0]); slices.Contains(strings.Fields(command.Use), argument) {
+		if argument := strings.ToUpper(path[0]); slices.Contains(strings.FieldsFunc(command.Use, func(r rune) bool { return strings.ContainsRune(" []", r) }), argument) {
 			return argument
 		}
 	}

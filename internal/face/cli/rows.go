@@ -7,6 +7,12 @@ import "slices"
 var (
 	EndpointSettings = slices.Concat([]Setting{
 		{"url", "url", "text", "address that gets its events", "update"},
+		{"target", "target/kind", "redis|nats|rabbitmq|kafka", "send messages to a broker of this kind, in the place of requests to a URL", ""},
+		{"target-address", "target/address", "text", "where the broker is: kafka+ssl://b1.example.com:9093,b2.example.com:9093", ""},
+		{"target-name", "target/name", "text", "topic, subject, stream or exchange", ""},
+		{"target-username", "target/username", "text", "user of the broker", ""},
+		{"target-password", "target/password", "content", "its password; '' removes it", ""},
+		{"target-option", "target/options", "headers", "option of the kind, such as routing_key=invoices; may be repeated", ""},
 		{"label", "labels", "headers", "mark of your own, such as team=billing; may be repeated", ""},
 		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
 		{"max-concurrency", "max_concurrency", "int", "requests at once", ""},

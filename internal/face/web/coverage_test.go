@@ -58,6 +58,7 @@ var withoutRow = map[string]string{
 var withoutPlace = map[string]string{
 	"endpoint oauth2/client_secret": "it is never shown",
 	"endpoint tls/client_key":       "it is never shown",
+	"endpoint target/password":      "it is never shown",
 	"endpoint tls/client_cert":      "the page says when it ends",
 	"endpoint tls/ca":               "the page says whether the endpoint has its own authorities",
 	"endpoint secret":               "it is shown once, when it is created; the page says how old it is",

@@ -210,7 +210,13 @@ func (f *facts) subscription(types []string, filter, source string, order grapne
 
 // reach adds the settings that say how the receiver is reached.
 func (m *endpointModel) reach(v *visit, e *client.Endpoint) {
-	m.Settings.add("Method", e.Method, "Proxy", e.Proxy)
+	if t := e.Target; t != nil {
+		m.Settings.add("Broker", t.Kind, "Broker's address", t.Address, "Topic, subject, stream or exchange", t.Name, "User of the broker", t.Username,
+			"Options of the broker", pairs(t.Options))
+	} else {
+		m.Settings.add("Method", e.Method)
+	}
+	m.Settings.add("Proxy", e.Proxy)
 	if o := e.OAuth2; o != nil {
 		m.Settings.add("Token server", o.TokenURL, "Client id", o.ClientID, "Scopes", say.List(o.Scopes), "Audience", o.Audience)
 	}

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 798a1b63fc0e8c7ec82e357b0b20d2fd9a969ef55d580d0b406b40195ac474b0."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is e8266a9bb9091a8e142035ea6c84f241a463d02233fa614417b9d132d56800ce."""
 
 from __future__ import annotations
 
@@ -550,6 +550,8 @@ class Endpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: Literal['enabled', 'paused', 'disabled']
     "paused: deliveries are held; enabled if not given"
+    target: EndpointTarget | None
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: str
     "the key's tenant, else default"
     tls: EndpointTls | None
@@ -560,7 +562,7 @@ class Endpoint(TypedDict):
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     updated_at: str
     url: str
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointDeadLetters(TypedDict):
@@ -613,14 +615,16 @@ class EndpointPatch(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
+    target: NotRequired[TargetPatch | None]
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tls: NotRequired[TLSPatch | None]
     "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: NotRequired[bool | None]
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: NotRequired[str]
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    url: NotRequired[str | None]
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointPresetShape(TypedDict):
@@ -654,6 +658,20 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
     "to": "NotRequired[str]",
     "bucket": "NotRequired[Literal['minute', 'hour', 'day']]",
 })
+
+
+class EndpointTarget(TypedDict):
+    address: NotRequired[str]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str]]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str]
 
 
 class EndpointTls(TypedDict):
@@ -2021,6 +2039,8 @@ class NewEndpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
+    target: NotRequired[Target | None]
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: NotRequired[str | None]
     "the key's tenant, else default"
     tls: NotRequired[TLS | None]
@@ -2029,8 +2049,8 @@ class NewEndpoint(TypedDict):
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: str
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    url: NotRequired[str | None]
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class NewErasure(TypedDict):
@@ -2494,12 +2514,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
@@ -3583,6 +3603,34 @@ class TLSPatch(TypedDict):
     "the client certificate, and behind it those between it and its authority"
     client_key: NotRequired[str | None]
     "its private key, not encrypted; [redacted] in answers"
+
+
+class Target(TypedDict):
+    address: NotRequired[str | None]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str | None]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str] | None]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str | None]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str | None]
+
+
+class TargetPatch(TypedDict):
+    address: NotRequired[str | None]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka']]
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str | None]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str | None] | None]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str | None]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str | None]
 
 
 class Tenant(TypedDict):
