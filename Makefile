@@ -63,8 +63,8 @@ help: ## Say what there is
 run: build ## Build, and start the server with something to look at
 	@exec $(BIN) dev
 
-build: ## Build the static binary, bin/grapnel
-	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
+build: ## Build the static binary, bin/grapnel; TAGS=full: with the drivers of all brokers
+	@CGO_ENABLED=0 $(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
 
 # Two loops. `make test` is for a contributor: it needs nothing but Go, installs nothing and takes three minutes at most. `make prove` is
 # everything. A package whose tests all need another program is in FOREIGN; elsewhere such tests, and those that take long, stand in files
@@ -86,7 +86,7 @@ test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then 
 # What runs without the race detector is compiled like the binary, so that no dependency is compiled a third time.
 prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
-	$(GO) vet -tags prove,soak ./...
+	$(GO) vet -tags prove,soak,full ./...
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
 	@echo "tests that compare latencies, alone: also without the files that the others have left to be written"
@@ -140,7 +140,7 @@ shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews thos
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./internal/inbound/relay ./embed ./e2e/...
+	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
 	$(MAKE) soak-failover soak-postgres interop
 
 soak-failover: ## Let the primary of a database that Patroni keeps fail 20 times in each of three ways: an hour
@@ -202,7 +202,7 @@ lint: ## Look for what a machine can see; print warnings about prose and width, 
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
-# PgBouncer, to stand in front of it), MariaDB and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
+# PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
 # installers for the kits, forward proxies to deliver through, and what the guides call. Building and running need none of them.
 needs:
 	@missing=; \
@@ -213,6 +213,9 @@ needs:
 	command -v npm >/dev/null 2>&1 || missing="$$missing npm"; \
 	python3 -c 'import ensurepip' >/dev/null 2>&1 || missing="$$missing python3 python3-venv"; \
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
+	command -v nats-server >/dev/null 2>&1 || missing="$$missing nats-server"; \
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$$missing rabbitmq-server"; \
+	command -v mvn >/dev/null 2>&1 || missing="$$missing maven default-jre-headless"; \
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || missing="$$missing haproxy"; \
 	command -v caddy >/dev/null 2>&1 || missing="$$missing caddy"; \
@@ -223,7 +226,6 @@ needs:
 	command -v squid >/dev/null 2>&1 || [ -x /usr/sbin/squid ] || missing="$$missing squid"; \
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
-	command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome-stable >/dev/null 2>&1 || \
 		command -v google-chrome >/dev/null 2>&1 || missing="$$missing chromium fonts-dejavu-core"; \

@@ -17,15 +17,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // Build builds the program into a directory, as users get it: static and without the race detector.
-func Build(dir string) (string, error) {
-	path := filepath.Join(dir, "grapnel")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
+func Build(dir string, tags ...string) (string, error) {
+	path := filepath.Join(dir, strings.Join(append([]string{"grapnel"}, tags...), "-"))
+	cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build the binary: %w\n%s", err, out)
