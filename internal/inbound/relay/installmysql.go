@@ -48,7 +48,7 @@ func ScriptMySQL(r Rights) string {
 func withinMySQL(
 	ctx context.Context, dsn string, do func(context.Context, *sql.Conn) (Installation, error),
 ) (found Installation, err error) {
-	db, err := dialMySQL(dsn, func(net.Conn) {})
+	db, err := dialMySQL(dsn, new(net.Dialer).DialContext)
 	if err != nil {
 		return found, grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
 	}

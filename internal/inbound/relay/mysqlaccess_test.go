@@ -4,6 +4,7 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay/mariadbtest"
 	"github.com/grapnelhq/grapnel/outbox"
 )
@@ -141,7 +143,7 @@ func TestMySQLWithTLS(t *testing.T) {
 		{url + "?ssl-mode=VERIFY_IDENTITY&ssl-ca=" + key, false, "no certificates"}, {bare, false, ""},
 		{bare + "?ssl-mode=REQUIRED", false, "TLS"}, {bare + "?socket=" + plain.Socket(), false, ""},
 	} {
-		db, err := dialMySQL(c.dsn, func(net.Conn) {})
+		db, err := dialMySQL(c.dsn, new(net.Dialer).DialContext)
 		var name, cipher string
 		if err == nil {
 			err = db.QueryRowContext(t.Context(), `SHOW SESSION STATUS LIKE 'Ssl_cipher'`).Scan(&name, &cipher)
@@ -156,6 +158,25 @@ func TestMySQLWithTLS(t *testing.T) {
 		if err != nil || (cipher != "") != c.cipher {
 			t.Errorf("%s: cipher %q, %v", c.dsn, cipher, err)
 		}
+	}
+}
+
+// TestMySQLInClearIsTold: a connection to another machine without TLS is logged, with the remedy.
+func TestMySQLInClearIsTold(t *testing.T) {
+	db, url := mariaShop(t, nil)
+	log := &lines{}
+	s := newSink(t, url)
+	relaying(t, Options{Engine: s, Store: s.Store, Log: slog.New(slog.NewTextHandler(log, nil)),
+		open: func(ctx context.Context, dsn string) (box, error) {
+			return connectMySQL(ctx, dsn, bounds.Fill(Bounds{}), func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := new(net.Dialer).DialContext(ctx, network, address)
+				return far{c}, err
+			})
+		}})
+	publishIn(t, db, event("k", `1`))
+	until(t, "all is relayed", func() bool { return rowsIn(t, db) == 0 })
+	if text := log.text(); !strings.Contains(text, "without TLS") || !strings.Contains(text, "host=192.0.2.1") || !strings.Contains(text, "VERIFY_IDENTITY") {
+		t.Errorf("the log: %s", text)
 	}
 }
 

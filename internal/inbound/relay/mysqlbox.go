@@ -29,6 +29,9 @@ type mysqlBox struct {
 
 var _ box = (*mysqlBox)(nil)
 
+// dialer is the signature of net.Dialer.DialContext.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
 const mysqlRemedy = "add ssl-mode=VERIFY_IDENTITY to the URL of the database, and ssl-ca=FILE if its certificate is of a private authority"
 
 // The lock of couriers. Names of locks belong to the whole server, and have 64 characters at most.
@@ -49,11 +52,18 @@ WHERE s.upto - least(s.size, ?) < ?
 ORDER BY s.id`
 
 // openMySQL connects.
-func openMySQL(ctx context.Context, dsn string, within Bounds) (_ box, err error) {
+func openMySQL(ctx context.Context, dsn string, within Bounds) (box, error) {
+	return connectMySQL(ctx, dsn, within, new(net.Dialer).DialContext)
+}
+
+func connectMySQL(ctx context.Context, dsn string, within Bounds, dial dialer) (_ box, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	var raw net.Conn
-	db, err := dialMySQL(dsn, func(c net.Conn) { raw = c })
+	var raw net.Conn // before TLS
+	db, err := dialMySQL(dsn, func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+		raw, err = dial(ctx, network, address)
+		return raw, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +84,8 @@ func openMySQL(ctx context.Context, dsn string, within Bounds) (_ box, err error
 	return b, nil
 }
 
-// dialMySQL gives connections to a DSN; see gets each of them before TLS begins.
-func dialMySQL(dsn string, see func(net.Conn)) (*sql.DB, error) {
+// dialMySQL gives connections to a DSN.
+func dialMySQL(dsn string, dial dialer) (*sql.DB, error) {
 	at, err := parseMySQL(dsn)
 	if err != nil {
 		return nil, err
@@ -84,13 +94,7 @@ func dialMySQL(dsn string, see func(net.Conn)) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			see(c)
-		}
-		return c, err
-	}
+	config.DialFunc = dial
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err
