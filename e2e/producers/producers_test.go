@@ -37,9 +37,9 @@ var libraries = map[string]string{
 		"sqlalchemy-async postgres, sqlalchemy-core mysql, sqlalchemy-core postgres, sqlalchemy-core sqlite, sqlite3 sqlite",
 }
 
-// TestLibrariesOfProducers: the helpers for TypeScript and Python publish in the transaction of each
-// library. What commits arrives at an endpoint once, with its fields; what is rolled back does not,
-// and its sale is gone too. A handle that is no transaction is refused.
+// TestLibrariesOfProducers: the helpers for TypeScript and Python publish in the transaction of
+// each library. A committed event arrives at an endpoint once, with its fields; one that is rolled
+// back does not, and its sale is gone too. A handle that is no transaction is refused.
 func TestLibrariesOfProducers(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -140,7 +140,9 @@ func shops(t *testing.T) (dsns map[string]string, drivers map[string]*sql.DB) {
 	}
 	dsns = map[string]string{"postgres": "postgres://postgres@/shop?host=" + u.Query().Get("host"), "mysql": mysql, "sqlite": "sqlite:" + file}
 	drivers = map[string]*sql.DB{}
-	for kind, at := range map[string][2]string{"postgres": {"pgx", own}, "mysql": {"mysql", maria.Driver("shop")}, "sqlite": {"sqlite", file}} {
+	for kind, at := range map[string][2]string{
+		"postgres": {"pgx", own}, "mysql": {"mysql", maria.Driver("shop")}, "sqlite": {"sqlite", file},
+	} {
 		if drivers[kind], err = sql.Open(at[0], at[1]); err == nil {
 			_, err = drivers[kind].ExecContext(t.Context(), "CREATE TABLE sales (id varchar(64))")
 		}
@@ -163,8 +165,8 @@ type webhook struct {
 	Data      struct{ By, Text string }
 }
 
-// serve starts the real server with a source for each outbox, and returns what has arrived at its
-// endpoint.
+// serve starts the real server with a source for each outbox, and returns the webhooks that have
+// arrived at its endpoint.
 func serve(t *testing.T, dsns map[string]string) (arrived func() []webhook) {
 	t.Helper()
 	var mu sync.Mutex

@@ -281,7 +281,8 @@ func TestMySQLOrder(t *testing.T) {
 }
 
 // TestMySQLThroughFaults: calls of the relay fail before or after their effect, the relay is
-// stopped, and the database's server is killed, with usual and with tiny bounds. Each committed event arrives, once and in order.
+// stopped, and the database's server is killed, with usual and with tiny bounds. Each committed
+// event arrives, once and in order.
 func TestMySQLThroughFaults(t *testing.T) {
 	rounds, each := 1, 60
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -354,7 +355,7 @@ func throughFaults(t *testing.T, own *mariadbtest.Server, within Bounds, each in
 }
 
 // TestMySQLProcedure: bytes arrive as they are given, over a connection with another character set
-// too; what is no event fails the call; and the caller's last_insert_id stays.
+// too; invalid values fail the call; and the caller's last_insert_id stays.
 func TestMySQLProcedure(t *testing.T) {
 	db, url := mariaShop(t, nil)
 	s := newSink(t, url)
