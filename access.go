@@ -9,7 +9,7 @@ import (
 // AccessRecord is a part of the configuration about passes, portals and terms of a tenant. Passes
 // are not stored, so none can be deleted: a record says instead which of them are refused. A record
 // has the content of its kind, and no other; see SeriesRecord, EndedRecord, PortalRecord,
-// TermsRecord and TenantEndRecord.
+// TermsRecord, TenantEndRecord and SenderRecord.
 type AccessRecord struct {
 	ID     string
 	Tenant string // empty: all tenants together
@@ -19,6 +19,7 @@ type AccessRecord struct {
 	Portal *Portal        `json:",omitempty"` // how the tenant's portal looks
 	Terms  *Terms         `json:",omitempty"` // the operator's settings for the tenant
 	End    *TenantEnd     `json:",omitempty"` // a tenant that is being deleted
+	Sender *Sender        `json:",omitempty"` // how messages reach the contacts of customers
 }
 
 // TenantEnd says that a tenant is being deleted: its keys and passes are refused, nothing is created
@@ -86,6 +87,12 @@ func TermsRecord(tenant string, is Terms) AccessRecord {
 func TenantEndRecord(is TenantEnd) AccessRecord {
 	return AccessRecord{ID: recordID("tenant_end_", is.Tenant), End: &is}
 }
+
+// SenderID is the id of the only SenderRecord.
+const SenderID = "sender"
+
+// SenderRecord says how messages reach the contacts of customers.
+func SenderRecord(is Sender) AccessRecord { return AccessRecord{ID: SenderID, Sender: &is} }
 
 // PassesOfTenant is whose sessions all sessions and links of a tenant are. A record of the operator
 // ends them when the tenant is deleted: a tenant of the same name takes none that are older.

@@ -2,6 +2,7 @@ package grapnel
 
 import (
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -24,15 +25,45 @@ type Channel struct {
 	// it gets the alerts of all tenants, too; its tenant is OperatorTenant
 	AllTenants bool            `json:",omitempty"`
 	Digest     policy.Duration // alerts below the severity page are gathered for this long; 0: sent at once
+	Contact    *Contact        `json:",omitempty"` // not nil: it belongs to a customer, and gets no alerts
 }
 
-// Address is the URL of a channel; of none, the empty text.
+// Contact makes a channel a contact of a customer: it gets messages about the stages of the
+// tenant's failing endpoints.
+type Contact struct {
+	Mail        string    // the address, to which the operator's Sender sends; empty: the channel's URL names a chat
+	ConfirmedAt time.Time `json:",omitzero"` // the address was confirmed; zero: it gets no messages
+}
+
+// Confirmed says whether messages may go to the contact. The holder of a chat's URL may write to
+// that chat anyway, so only addresses are confirmed.
+func (c *Contact) Confirmed() bool { return c.Mail == "" || !c.ConfirmedAt.IsZero() }
+
+// Sender is how messages reach the contacts of customers. It is the operator's, and one for all
+// tenants.
+type Sender struct {
+	URL       Secret  // of a mail server, as that of a channel of mails without recipients; empty: nothing is sent
+	Subject   string  `json:",omitzero"`  // a template, see package contacts; empty: the default
+	Text      string  `json:",omitzero"`  // likewise
+	PerDay    int     `json:",omitzero"`  // messages of one tenant on one day (UTC); 0: the default
+	Scopes    []Scope `json:",omitempty"` // of the portal links in messages; nil: the default
+	UpdatedAt time.Time
+}
+
+// Address is where the messages of a channel go: its URL, or the mail address of a contact; of no
+// channel, the empty text.
 func (c *Channel) Address() string {
-	if c == nil {
+	switch {
+	case c == nil:
 		return ""
+	case c.Contact != nil && c.Contact.Mail != "":
+		return c.Contact.Mail
 	}
 	return c.URL.Text
 }
+
+// Mailed says whether the operator's Sender sends the messages of the channel.
+func (c *Channel) Mailed() bool { return c != nil && c.Contact != nil && c.Contact.Mail != "" }
 
 // QuietHours are a part of every day. They go past midnight if To is before From.
 type QuietHours struct {

@@ -164,6 +164,7 @@ const (
 	EventAlertResolved = "grapnel.alert.resolved"
 	EventAlertDigest   = "grapnel.alert.digest" // of several alerts that a channel gathered
 	EventAlertTest     = "grapnel.alert.test"
+	EventAlertContact  = "grapnel.alert.contact" // a message to a customer's contact
 )
 
 // Operational says whether an event of this type reports on an endpoint, or is an alert. Such

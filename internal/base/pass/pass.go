@@ -90,6 +90,7 @@ type Look struct {
 	Theme  string `json:"t,omitempty"` // auto, light or dark; empty: auto
 	Locale string `json:"c,omitempty"` // of dates and times, as BCP 47 writes it; empty: the pages' own
 	Return string `json:"r,omitempty"` // an http or https URL
+	Start  string `json:"g,omitempty"` // the first page of the portal, below its home; empty: the endpoints
 }
 
 // UseFrames is the use of the seal of Frames.

@@ -110,6 +110,14 @@ func (b *Book) Access(id string) *grapnel.AccessRecord { return b.Snapshot().Acc
 // Terms are the operator's settings for a tenant.
 func (b *Book) Terms(tenant string) grapnel.Terms { return b.Snapshot().Terms(tenant) }
 
+// Sender is how messages reach the contacts of customers; nothing of it is set if they do not.
+func (b *Book) Sender() grapnel.Sender {
+	if is := b.Access(grapnel.SenderID).Sender; is != nil {
+		return *is
+	}
+	return grapnel.Sender{}
+}
+
 // Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
 func (b *Book) Endings(tenant string) []grapnel.AccessRecord {
 	return those(b.Snapshot().access, func(r *grapnel.AccessRecord) bool { return r.Ended != nil && r.Tenant == tenant })

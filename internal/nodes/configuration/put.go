@@ -114,6 +114,14 @@ func (b *Book) ChangeTerms(ctx context.Context, scope store.Scope, tenant string
 	return *r.Terms, err
 }
 
+// ChangeSender replaces how messages reach the contacts of customers likewise.
+func (b *Book) ChangeSender(ctx context.Context, edit func(*grapnel.Sender) (*grapnel.AuditEntry, error)) (grapnel.Sender, error) {
+	r, err := accessKind.edit(ctx, b, store.Everyone(), func() (grapnel.AccessRecord, error) {
+		return grapnel.SenderRecord(b.Sender()), nil
+	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Sender) })
+	return *r.Sender, err
+}
+
 // DeleteAccess deletes an access record.
 func (b *Book) DeleteAccess(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := accessKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {

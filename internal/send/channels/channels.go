@@ -115,16 +115,23 @@ func alertOf(e *grapnel.Event) string {
 }
 
 // Input is the input of the expression Body: the standard body of the event (id, type, timestamp,
-// data) and the values of the URL as "to".
-func (t *Target) Input(envelope []byte) []byte {
-	to, err := json.Marshal(t.values)
+// data), the values of the URL as "to", and the link of the message if it has one beside its data.
+func (t *Target) Input(envelope []byte, link string) []byte {
+	input := slices.Clone(envelope[:len(envelope)-1])
+	input = append(append(input, `,"to":`...), encoded(t.values)...)
+	if link != "" {
+		input = append(append(input, `,"link":`...), encoded(link)...)
+	}
+	return append(input, '}')
+}
+
+// encoded is a text, or a map of texts, as JSON.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
 		panic("channels: texts cannot be encoded: " + err.Error())
 	}
-	input := make([]byte, 0, len(envelope)+len(to)+len(`,"to":`))
-	input = append(input, envelope[:len(envelope)-1]...)
-	input = append(append(input, `,"to":`...), to...)
-	return append(input, '}')
+	return text
 }
 
 // Hide is the target without credentials, to show requests.

@@ -40,7 +40,7 @@ func TestEveryRowReadsItsExample(t *testing.T) {
 		}
 		hidden := target.Hide()
 		event := &grapnel.Event{ID: "evt_1", Type: grapnel.EventAlertFired, Data: []byte(`{"alert_id":"alr_1"}`)}
-		shown := hidden.URL(event) + string(hidden.Input([]byte(`{"id":"evt_1"}`)))
+		shown := hidden.URL(event) + string(hidden.Input([]byte(`{"id":"evt_1"}`), ""))
 		for name, value := range target.values {
 			if target.secret[name] && len(value) > 4 && strings.Contains(shown, value) {
 				t.Errorf("%s: without credentials it still shows its %s", s.Name, name)
@@ -165,7 +165,7 @@ func TestWhatAnAnswerRepeats(t *testing.T) {
 			}
 		}
 		hidden := target.Hide()
-		shown := hidden.URL(&grapnel.Event{ID: "evt_1", Type: grapnel.EventAlertFired}) + string(hidden.Input([]byte(`{"id":"evt_1"}`)))
+		shown := hidden.URL(&grapnel.Event{ID: "evt_1", Type: grapnel.EventAlertFired}) + string(hidden.Input([]byte(`{"id":"evt_1"}`), ""))
 		if strings.Contains(shown, "sEcReT") {
 			t.Errorf("%s: shown is %s", target.Service, shown)
 		}
@@ -278,7 +278,7 @@ func apply(t *testing.T, target *Target, envelope []byte) []byte {
 	if err != nil {
 		t.Fatalf("%s: %s", target.Service, err)
 	}
-	body, err := made.Apply(target.Input(envelope))
+	body, err := made.Apply(target.Input(envelope, ""))
 	if err != nil {
 		t.Fatalf("%s: %s for %.100s", target.Service, err, envelope)
 	}

@@ -43,11 +43,13 @@ def d: (if ($in.data|type) == "object" then $in.data else {} end);
 def over: d.state == "resolved";
 def sev: d.severity // "info";
 def pick($page; $warning; $info): if sev == "page" then $page elif sev == "warning" then $warning else $info end;
-def mark: if over then "🟢" elif d.state == "digest" then "📋" elif d.state == "test" then "🔔" else pick("🔴"; "🟠"; "🔵") end;
+def plain: d.plain == true;
+def mark: if plain then "" elif over then "🟢" elif d.state == "digest" then "📋" elif d.state == "test" then "🔔" else pick("🔴"; "🟠"; "🔵") end;
 def color: if over then "2e7d32" else pick("d32f2f"; "f9a825"; "1976d2") end;
 def title: (d.title // "Alert") | tostring | swap("\n"; " ") | swap("\r"; " ") | cut(200);
-def head: mark + " " + (if over and (title | ascii_downcase | startswith("resolved") | not) then "Resolved: " else "" end) + title;
-def links: [(d.url // "" | select(. != "") | {name: "Open", url: .}),
+def head: if plain then title else mark + " " + (if over and (title | ascii_downcase | startswith("resolved") | not) then "Resolved: " else "" end) + title end;
+def page: $in.link // d.url // "";
+def links: [(page | select(. != "") | {name: (d.link_name // "Open"), url: .}),
 	(d.acknowledge_url // "" | select(. != "" and (over | not)) | {name: "Acknowledge", url: .})];
 def said: d.text // "" | tostring | cut(1200);
 def text: [said] + [links[] | .name + ": " + .url] | map(select(. != "")) | join("\n");
@@ -71,7 +73,7 @@ var rows = []row{
 		ignored: append([]string{"sound", "badge", "group", "url", "category", "copy"}, decorations...),
 		method:  "POST",
 		body: `{device_key: .to.key, title: head, body: said, group: "grapnel",
-	level: (if over then "passive" else pick("timeSensitive"; "active"; "passive") end)} + (if (d.url // "") == "" then {} else {url: d.url} end)`,
+	level: (if over then "passive" else pick("timeSensitive"; "active"; "passive") end)} + (if page == "" then {} else {url: page} end)`,
 		answer: `if (.json|type) == "object" and (.json.code // 200) >= 400 then {status: .json.code, error: .json.message} else null end`,
 	},
 	{
@@ -129,7 +131,7 @@ var rows = []row{
 		},
 		ignored: append([]string{"priority", "useheader", "date", "extras"}, decorations...), method: "POST",
 		body: `{title: head, message: text, priority: (if over then 2 else pick(8; 5; 2) end)} +
-	(if (d.url // "") == "" then {} else {extras: {"client::notification": {click: {url: d.url}}}} end)`,
+	(if page == "" then {} else {extras: {"client::notification": {click: {url: page}}}} end)`,
 	},
 	{
 		Service: Service{Name: "matrix", Title: "Matrix", Form: "matrix://:access-token@host/?rooms=!room:server",
@@ -171,7 +173,7 @@ var rows = []row{
 			"filename"}, decorations...),
 		method: "POST",
 		body: `{topic: .to.topic, title: head, message: said, priority: (if over then 3 else pick(5; 4; 3) end), actions: [links[] | {action: "view", label: .name, url: .url}]} +
-	(if (d.url // "") == "" then {} else {click: d.url} end)`,
+	(if page == "" then {} else {click: page} end)`,
 	},
 	{
 		Service: Service{Name: "opsgenie", Title: "Opsgenie", Form: "opsgenie://host/key", Example: "opsgenie://api.opsgenie.com/eb243592-faa2-4ba2-a551-1afdf565c889",
@@ -210,7 +212,7 @@ var rows = []row{
 		ways:    []way{{user: "{name?}", pass: "{token!}", host: "{user!}", query: "devices={devices?}", url: "https://api.pushover.net/1/messages.json"}},
 		ignored: append([]string{"priority"}, decorations...), method: "POST", form: true,
 		body: `{token: .to.token, user: .to.user, title: (head | cut(250)), message: (said | if . == "" then title else . end | cut(1024)),
-	priority: (if over then "-1" else pick("1"; "0"; "-1") end)} + (if (d.url // "") == "" then {} else {url: (d.url | cut(512)), url_title: "Open"} end) +
+	priority: (if over then "-1" else pick("1"; "0"; "-1") end)} + (if page == "" then {} else {url: (page | cut(512)), url_title: "Open"} end) +
 	(if .to.devices == "" then {} else {device: .to.devices} end)`,
 		answer: `if (.json|type) == "object" and .json.status == 0 and .status < 400 then {status: 400, error: ((.json.errors // []) | join("; "))} else null end`,
 	},

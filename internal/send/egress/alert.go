@@ -41,14 +41,26 @@ func checkMail(m *channels.Mail, g *guard) error {
 	return checkHost(strings.ToLower(m.Host), uint16(port), ip != nil && ip.To4() == nil, g)
 }
 
+// targetOf is where the messages of a channel go. sender is the URL of the operator's mail server,
+// which sends the mails of contacts.
+func targetOf(e *grapnel.Endpoint, sender string) (*channels.Target, error) {
+	if e.Channel.Mailed() {
+		return channels.To(sender, e.Channel.Contact.Mail)
+	}
+	return channels.Read(e.Channel.URL.Text)
+}
+
 // prepareChannel makes the route of a channel.
 func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
-	t, err := channels.Read(e.Channel.URL.Text)
+	if e.Channel.Mailed() && r.through == "" {
+		return r.unusable(policy.ClassBlocked, "no sender of mails is set for contacts: grapnel contacts sender --url")
+	}
+	t, err := targetOf(e, r.through)
 	if err != nil {
 		return r.unusable(policy.ClassInternal, "the channel's URL "+err.Error())
 	}
 	r.target = t
-	proxy := r.tenants
+	proxy := r.through
 	if t.Mail != nil {
 		proxy = "" // a tenant's proxy is for requests; those allow the ports of HTTP, as a rule
 	}
@@ -81,12 +93,12 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 }
 
 // alertBody is the body of an event for a channel.
-func (s *Sender) alertBody(ctx context.Context, r *route, e *grapnel.Event) (body []byte, contentType string, err error) {
+func (s *Sender) alertBody(ctx context.Context, r *route, d Delivery) (body []byte, contentType string, err error) {
 	t, err := r.transform(s, r.target.Body)
 	if err != nil {
 		return nil, "", &unsendable{fmt.Sprintf("the messages of %s cannot be made: %s", r.target.Service, err)}
 	}
-	body, err = s.applied(ctx, t, e.Tenant, r.target.Input(envelope(e)))
+	body, err = s.applied(ctx, t, d.Event.Tenant, r.target.Input(envelope(d.Event), d.Link))
 	if err != nil {
 		return nil, "", err
 	}
@@ -132,8 +144,8 @@ type verdict struct {
 }
 
 // judge corrects the outcome of a service that reports a failure in the body alone, and removes the
-// channel's credentials from the stored answer.
-func (s *Sender) judge(r *route, result *Result) {
+// channel's credentials, and the link of the message, from the stored answer.
+func (s *Sender) judge(r *route, link string, result *Result) {
 	if v := s.verdictOf(r, result); v.Status >= 400 && v.Status <= 599 {
 		answered := strconv.Itoa(result.Outcome.Status)
 		result.Outcome.Status, result.Outcome.Class = v.Status, policy.ClassOf(v.Status)
@@ -142,15 +154,29 @@ func (s *Sender) judge(r *route, result *Result) {
 			result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = time.Duration(v.After*float64(time.Second)), true
 		}
 	}
-	result.Error = clean(r.target.Redact(result.Error))
-	if len(result.Body) > 0 {
-		result.Body = []byte(r.target.Redact(string(result.Body)))
-	}
+	result.redact(r.target, link)
 	headers := make(map[string]string, len(result.Headers)) // the connection has the others
 	for name, value := range result.Headers {
 		headers[name] = r.target.Redact(value)
 	}
 	result.Headers = headers
+}
+
+// redact removes credentials from what is stored of an answer. An answer may repeat the message,
+// and a link in it is a credential; as JSON its & may be written in another way.
+func (result *Result) redact(t *channels.Target, link string) {
+	hide := func(text string) string {
+		if _, code, found := strings.Cut(link, "#"); found {
+			text = strings.ReplaceAll(text, code, redacted)
+		} else if link != "" {
+			text = strings.ReplaceAll(text, link[strings.LastIndexByte(link, '=')+1:], redacted)
+		}
+		return t.Redact(text)
+	}
+	result.Error = clean(hide(result.Error))
+	if len(result.Body) > 0 {
+		result.Body = []byte(hide(string(result.Body)))
+	}
 }
 
 // verdictOf evaluates the row's expression. An answer that it cannot read says nothing beyond its
@@ -212,7 +238,7 @@ func (r *route) unusable(class policy.Class, problem string) *route {
 // repaired and the event delivered.
 func (s *Sender) bodyOf(ctx context.Context, r *route, m *message, d Delivery) (body []byte, contentType string, err error) {
 	if r.target != nil {
-		return s.alertBody(ctx, r, d.Event)
+		return s.alertBody(ctx, r, d)
 	}
 	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
 	body, contentType, err = s.shaped(ctx, r, m, shape, d.Event)

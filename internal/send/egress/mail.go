@@ -63,8 +63,7 @@ func (s *Sender) sendMail(ctx context.Context, r *route, a *attempt, d Delivery,
 	if a.wroteAt.Load() != 0 {
 		result.Sent = header
 	}
-	result.Error = clean(r.target.Redact(result.Error))
-	result.Body = []byte(r.target.Redact(string(result.Body)))
+	result.redact(r.target, d.Link)
 	result.Phases, result.Peer = a.phases(s.opts.Now().Sub(a.start)), a.peer
 	if a.stage.Load() >= int32(stageSend) {
 		s.counters.fresh.Add(1)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
-	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/internal/send/transform"
 )
 
@@ -56,11 +55,14 @@ type Message struct {
 	Method, URL, ContentType, Body string
 }
 
+// senderOfPreviews stands for the operator's mail server, of which a message's text has nothing.
+const senderOfPreviews = "smtp://localhost/?fromaddress=sender@example.com"
+
 // ChannelMessage returns the request that a channel's service gets for an event, made again. It
 // takes the same way as an attempt, by the channel's URL of now without its credentials. Of a mail
 // it is the text. The error is the reason for which there is no request.
 func ChannelMessage(e *grapnel.Endpoint, event *grapnel.Event) (m Message, err error) {
-	t, err := channels.Read(e.Channel.URL.Text)
+	t, err := targetOf(e, senderOfPreviews)
 	if err != nil {
 		return m, err
 	}
@@ -69,7 +71,7 @@ func ChannelMessage(e *grapnel.Endpoint, event *grapnel.Event) (m Message, err e
 	if err != nil {
 		return m, err
 	}
-	made, err := compiled.Apply(t.Input(envelope(event)))
+	made, err := compiled.Apply(t.Input(envelope(event), ""))
 	if err != nil {
 		return m, err
 	}

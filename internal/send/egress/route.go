@@ -30,7 +30,7 @@ func (s *Sender) route(e *grapnel.Endpoint, proxy string, now time.Time) (r *rou
 func (r *route) serves(e *grapnel.Endpoint, proxy string, now time.Time) bool {
 	// A named policy can change under an endpoint that did not. A database that went back gives the
 	// numbers of revisions again.
-	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) && r.tenants == proxy &&
+	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) && r.through == proxy &&
 		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0 && r.endpoint.UpdatedAt.Equal(e.UpdatedAt))
 }
 
@@ -82,7 +82,7 @@ func (s *Sender) sweep(now time.Time) (stale []*route) {
 // prepare makes a route, even for an endpoint that cannot be used: that is found once, not at every
 // attempt.
 func (s *Sender) prepare(e *grapnel.Endpoint, proxy string, now time.Time) *route {
-	r := &route{endpoint: e, tenants: proxy, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
+	r := &route{endpoint: e, through: proxy, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
 	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
 	switch {
 	case e.Channel != nil:

@@ -12,7 +12,7 @@ import (
 // or ctx is done. The last is our own doing and not the receiver's: policy.ClassInternal.
 func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 	result := Result{StartedAt: s.opts.Now()}
-	r, open := s.route(d.Endpoint, d.Proxy, result.StartedAt)
+	r, open := s.route(d.Endpoint, d.through(), result.StartedAt)
 	if open {
 		s.counters.inFlight.Add(1)
 		s.send(ctx, r, d, &result)
@@ -27,6 +27,15 @@ func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 		s.counters.blocked.Add(1)
 	}
 	return result
+}
+
+// through is what the operator's settings say of the way to the receiver: the URL of the tenant's
+// proxy, or, of a contact with a mail address, that of the mail server.
+func (d *Delivery) through() string {
+	if d.Endpoint.Channel.Mailed() {
+		return d.Mailer
+	}
+	return d.Proxy
 }
 
 func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result) {
@@ -73,7 +82,7 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.Sent = r.sent(m.fields)
 	}
 	if r.target != nil {
-		s.judge(r, result)
+		s.judge(r, d.Link, result)
 	}
 	result.Phases, result.Peer = a.phases(s.opts.Now().Sub(a.start)), a.peer
 	if a.reused {

@@ -94,6 +94,8 @@ type Delivery struct {
 	Epoch     int64     // of the endpoint's shard; 0: one node
 	Trace     string    // the traceparent to send; empty: none
 	Proxy     string    // URL of the forward proxy that the operator gave the tenant; empty: none
+	Mailer    string    // URL of the mail server for contacts, see grapnel.Sender; empty: none
+	Link      string    // of a message to a contact; a credential, so it is stored nowhere; empty: none
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool
@@ -117,7 +119,7 @@ type route struct {
 	link     *link            // to it; nil: there is none. Sender.links guards it
 	address  string           // host:port
 	via      []*proxy         // the proxies on the way, the nearest first
-	tenants  string           // the Delivery.Proxy for which via was made
+	through  string           // the Delivery.through for which target and via were made
 	tls      *tls.Config      // nil: plain HTTP
 	tokens   *tokens          // nil: requests need none
 	pool     pool

@@ -30,7 +30,8 @@ type attempts struct {
 	log     *slog.Logger
 	inputs  *inputs
 	traces  *trace.Tracer
-	sending context.Context // of requests; cancelled when draining takes too long
+	sending context.Context                                           // of requests; cancelled when draining takes too long
+	link    func(to *grapnel.Endpoint, message *grapnel.Event) string // Options.ContactLink
 
 	idle     chan core.Attempt // received by goroutines that wait for an attempt
 	running  sync.WaitGroup    // those goroutines
@@ -88,11 +89,12 @@ func (t *attempts) attempt(a core.Attempt) {
 	default:
 		result.News, result.Event = grapnel.Operational(event.Type), core.Named{ID: event.ID, Type: event.Type, Key: event.Key}
 		span, id := attempt(t.traces, &a, event), t.id(a.Head)
+		mailer, link := t.contact(a.Config, event)
 		r := t.sender.Send(sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: id, Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 			CreatedAt: a.Head.CreatedAt,
 			Epoch:     epoch, Still: t.shards.Still(a.Config.ID, epoch), Trace: span.send,
-			Proxy: t.book.Terms(a.Config.Tenant).Proxy.Text,
+			Proxy: t.book.Terms(a.Config.Tenant).Proxy.Text, Mailer: mailer, Link: link,
 		})
 		if result.Unsendable = r.Unsendable; r.Unsendable != "" {
 			break
@@ -113,6 +115,18 @@ func (t *attempts) attempt(a core.Attempt) {
 		}
 	}
 	t.inputs.send(result)
+}
+
+// contact returns what a message to a customer's contact needs besides its event: the URL of the
+// mail server, and the message's link. Each attempt has a link of its own, and no store has any.
+func (t *attempts) contact(to *grapnel.Endpoint, event *grapnel.Event) (mailer, link string) {
+	if to.Channel == nil || to.Channel.Contact == nil {
+		return "", ""
+	}
+	if t.link != nil {
+		link = t.link(to, event)
+	}
+	return t.book.Sender().URL.Text, link
 }
 
 // errForeign means that a row id in memory belongs to another delivery or event in the store.

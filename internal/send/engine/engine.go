@@ -58,6 +58,8 @@ type Options struct {
 	// nil, or called when a delivery was made of an event whose type retains none; an empty
 	// type is unknown. It must not block
 	Delivered func(tenant, eventType string, event int64)
+	// nil, or makes the link of a message to a customer's contact
+	ContactLink func(to *grapnel.Endpoint, message *grapnel.Event) string
 	// nil, or gets what package promise counts of attempts; it must not block
 	Promised func(i promise.Indicator, good bool, took time.Duration)
 	// counts neither events nor attempts: no metrics, promises or issues of them. Only for measuring

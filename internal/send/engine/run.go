@@ -73,7 +73,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) makeParts(o Options) {
 	b := e.bounds.Recorder
 	e.attempts = &attempts{store: o.Store, sender: o.Sender, book: e.Book, shards: e.shards, ids: e.ids, events: e.events,
-		metrics: e.metrics, log: o.Log, inputs: e.inputs, traces: o.Traces, sending: e.sending, idle: make(chan core.Attempt)}
+		metrics: e.metrics, log: o.Log, inputs: e.inputs, traces: o.Traces, sending: e.sending, idle: make(chan core.Attempt),
+		link: o.ContactLink}
 	e.changes = &changeLog{store: o.Store, book: e.Book, ids: e.ids, events: e.events, metrics: e.metrics, log: o.Log,
 		bounds: b, over: e.inputs.over, sending: e.sending, dead: map[string]int{}, work: make(chan struct{}, 1)}
 	e.recorder = &recorder{store: o.Store, book: e.Book, log: o.Log, bounds: b, over: e.inputs.over,

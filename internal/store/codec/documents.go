@@ -66,7 +66,13 @@ type secretDocument struct {
 
 type accessDocument struct {
 	grapnel.AccessRecord
-	Terms *termsDocument `json:",omitzero"`
+	Terms  *termsDocument  `json:",omitzero"`
+	Sender *senderDocument `json:",omitzero"`
+}
+
+type senderDocument struct {
+	grapnel.Sender
+	URL secretDocument // instead of the one that hides its text
 }
 
 type termsDocument struct {
@@ -228,6 +234,9 @@ func EncodeAccess(r grapnel.AccessRecord) ([]byte, error) {
 	if doc.AccessRecord.Terms = nil; r.Terms != nil {
 		doc.Terms = &termsDocument{*r.Terms, showSecret(r.Terms.Proxy)}
 	}
+	if doc.AccessRecord.Sender = nil; r.Sender != nil {
+		doc.Sender = &senderDocument{*r.Sender, showSecret(r.Sender.URL)}
+	}
 	return encodeDocument(doc, "access record", DecodeAccess)
 }
 
@@ -238,6 +247,10 @@ func DecodeAccess(_ int64, body []byte) (grapnel.AccessRecord, error) {
 	if doc.Terms != nil {
 		r.Terms = &doc.Terms.Terms
 		r.Terms.Proxy = grapnel.Secret(doc.Terms.Proxy)
+	}
+	if doc.Sender != nil {
+		r.Sender = &doc.Sender.Sender
+		r.Sender.URL = grapnel.Secret(doc.Sender.URL)
 	}
 	return r, err
 }

@@ -95,6 +95,7 @@ var copyCases = []testCase{
 			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key, a *grapnel.AccessRecord) {
 				a.Ended.Before, a.Portal.FrameAncestors[0] = at(99), "x"
 				a.Terms.PublishRate.Burst, a.Terms.MaxPending, a.Terms.Proxy.Text = 99, 99, "x"
+				a.Sender.URL.Text, a.Sender.Scopes[0] = "x", grapnel.ScopeAdmin
 				ep.OAuth2.Scopes[0], ep.OAuth2.ClientSecret.Text, ep.TLS.ClientKey.Text, ep.Proxy.Text = "x", "x", "x", "x"
 				ep.Target.Password.Text, ep.Target.Options["sasl"] = "x", "x"
 				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
