@@ -51,6 +51,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	a.check(answered, erasure, nil, http.StatusAccepted, http.MethodPost, "/v1/erasures", &told)
 	ids["erasures"] = told.ID
 	ids["channels"] = made(http.MethodPost, "/v1/channels", map[string]any{"url": "ntfy://ntfy.sh/topic", "description": mark}, "id")
+	ids["contacts"] = made(http.MethodPost, "/v1/contacts", map[string]any{"mail": "ops@victim.example", "description": mark}, "id")
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
@@ -101,7 +102,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
 	open := []string{"/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
-		"/v1/alert-links/{link}", "/v1/endpoints/{id}/jwks.json"}
+		"/v1/alert-links/{link}", "/v1/contact-links/{link}", "/v1/endpoints/{id}/jwks.json"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]

@@ -28,6 +28,7 @@ func bodies() map[string]string {
 		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`,
 		"cancel-replay":  `{"reason":"x"}`,
 		"create-channel": `{"url":"ntfy://ntfy.sh/topic"}`, "update-channel": `{"description":"x"}`,
+		"create-contact": `{"mail":"a@example.com"}`, "update-contact-sender": `{"per_day":5}`,
 		"create-queue": `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`,
 		"resume-queue": `{"reason":"x"}`,
 		"purge-queue":  `{"confirm":"orders"}`, "ack-lease": `{}`, "nack-lease": `{"reason":"x","delay":"5s"}`, "reject-lease": `{"reason":"x"}`,
@@ -52,8 +53,8 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery),
 		"/v1/events/":   names.Replace("EVT"),
 		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"), "/v1/erasures/": names.Replace("ERS"), "/v1/issues/": names.Replace("ISS"),
-		"/v1/channels/": names.Replace("CHN"),
-		"/v1/queues/":   names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
+		"/v1/channels/": names.Replace("CHN"), "/v1/contacts/": names.Replace("CON"),
+		"/v1/queues/": names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
 		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ"), "/v1/tenants/": "globex",
 		"/v1/alerts/": names.Replace("ALR"), "/v1/alert-rules/": "disk_full", "/v1/incidents/": names.Replace("INC")}
 }
@@ -85,7 +86,7 @@ func fill(path string, ids map[string]string) string {
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
 	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": storeIDs.Delivery(w.clock, 99), "/v1/events/": "evt_none",
-		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/erasures/": "ers_none", "/v1/issues/": "iss_none", "/v1/incidents/": "inc_none", "/v1/channels/": "chn_none", "/v1/queues/": "que_none", "/queues/": "que_none",
+		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/erasures/": "ers_none", "/v1/issues/": "iss_none", "/v1/incidents/": "inc_none", "/v1/channels/": "chn_none", "/v1/contacts/": "chn_none", "/v1/queues/": "que_none", "/queues/": "que_none",
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none", "/v1/tenants/": "nobody", "/v1/alerts/": "alr_none", "/v1/alert-rules/": "no_rule"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {

@@ -20,16 +20,17 @@ import (
 // byHand are the operations whose examples no request of TestGoldenExamples makes, with the reason.
 // They are held against the document only.
 var byHand = map[string]string{
-	"stream":             "it does not end",
-	"get-alert-link":     "the link is sealed with randomness of its own",
-	"follow-alert-link":  "the same",
-	"get-jwks":           "the endpoint of the examples has a symmetric secret",
-	"open-portal":        "the same",
-	"create-portal-link": "the same",
-	"ingest":             "this package's tests receive nothing",
-	"metrics":            "this package's tests have none",
-	"openapi":            "it is as long as this file",
-	"sign-out":           "it needs a session",
+	"stream":              "it does not end",
+	"get-alert-link":      "the link is sealed with randomness of its own",
+	"follow-alert-link":   "the same",
+	"follow-contact-link": "the same",
+	"get-jwks":            "the endpoint of the examples has a symmetric secret",
+	"open-portal":         "the same",
+	"create-portal-link":  "the same",
+	"ingest":              "this package's tests receive nothing",
+	"metrics":             "this package's tests have none",
+	"openapi":             "it is as long as this file",
+	"sign-out":            "it needs a session",
 }
 
 // shop is a world that examples are about: a tenant's endpoint that failed, and all that an
@@ -70,9 +71,10 @@ func shop(t *testing.T) (*world, *strings.Replacer) {
 		"properties":{"invoice":{"type":"string"},"amount":{"type":"integer"},"currency":{"type":"string"}}},
 		"example":{"invoice":"in_1001","amount":4200,"currency":"EUR"},"note":"currency was added"}`)
 	chn := w.must(201, "POST", "/v1/channels", `{"url":"ntfy://ntfy.sh/grapnel-alerts","description":"On call"}`)["id"].(string)
+	con := w.contact(admin)
 	w.endpoint(acmeAdmin, "")
 	return w, strings.NewReplacer("EP", ep, "DLV", waits, "DONE", done, "POL", pol, "KEY", key, "EVT", second, "OLD", first, "RPL", rpl,
-		"CHN", chn, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"CHN", chn, "CON", con, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
 		"INC", w.must(201, "POST", "/v1/incidents", `{"title":"Slow deliveries","text":"We are looking into it."}`)["id"].(string),
 		"ERS", w.must(202, "POST", "/v1/erasures", `{"tenant":"acme","key":"customer_42","reason":"the customer asked for it"}`)["id"].(string),
 		"TYP", typ, "ALR", w.alert("default"), "ISS", w.issue("default", ep, 422, 2, "no such invoice"))

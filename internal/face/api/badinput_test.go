@@ -604,7 +604,7 @@ func prepared(t *testing.T, change ...func(*Options)) (*world, *strings.Replacer
 	inc := w.must(201, "POST", "/v1/incidents", `{"title":"Slow","text":"We look."}`)["id"].(string)
 	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
-		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "INC", inc,
+		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "CON", w.contact(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "INC", inc,
 		"ERS", w.must(202, "POST", "/v1/erasures", `{"tenant":"nobody","key":"k","reason":"x"}`)["id"].(string), "TYP", w.checkedType(admin), "ALR", w.alert("default"), "ISS", w.issue("default", ep, 422, 2, "no"),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
@@ -613,7 +613,7 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	w, names := prepared(t)
 	before := w.dump()
 	seen := map[string]bool{}
-	for _, b := range slices.Concat(badInputs(), badQueues(), badChannels(), badSources(), badOutboxes(), badAlerts()) {
+	for _, b := range slices.Concat(badInputs(), badQueues(), badChannels(), badContacts(), badSources(), badOutboxes(), badAlerts()) {
 		t.Run(b.name, func(t *testing.T) {
 			if seen[b.name] {
 				t.Fatal("the name is there twice")

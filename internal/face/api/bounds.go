@@ -105,6 +105,7 @@ type Bounds struct {
 	// Records of one tenant that every node has in memory, and copies with each change of one of them.
 	Sources  int `bound:"10000" tiny:"10000"`
 	Policies int `bound:"1000" tiny:"1000"`
+	Contacts int `bound:"20" tiny:"20"`
 	Keys     int `bound:"10000" tiny:"10000"`
 	// SignOuts are the sessions that were signed out and would not have ended yet. While there are
 	// more, signing out ends all sessions of the same person, key or subject.

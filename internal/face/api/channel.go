@@ -70,13 +70,14 @@ func createChannel(a *api, c *call) (answer, error) {
 const allTenants = "*"
 
 func listChannels(a *api, c *call) (answer, error) {
-	return listOf(a, c, func(ep *grapnel.Endpoint) bool { return ep.Channel != nil }, withHealth(a, c, viewChannel))
+	return listOf(a, c, func(ep *grapnel.Endpoint) bool { return ep.Channel != nil && ep.Channel.Contact == nil },
+		withHealth(a, c, viewChannel))
 }
 
 // channel is the one that the path names.
 func (a *api) channel(c *call) (grapnel.Endpoint, error) {
 	ep, ok := a.Engine.Endpoint(c.scope, c.PathValue("id"))
-	if !ok || ep.Channel == nil {
+	if !ok || ep.Channel == nil || ep.Channel.Contact != nil {
 		return ep, store.ErrNotFound("channel")
 	}
 	return ep, nil
@@ -170,12 +171,18 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 			f.Add("/quiet_hours/to", "must not be the same as from")
 		}
 	}
-	ep.Channel, ep.Description = ch, in.Description
+	ep.Description = in.Description
 	ep.EventTypes, ep.Filter = []string{grapnel.ChannelPattern}, routeOf(ch)
+	asChannel(ep, ch)
+	setStatus(ep, in.Status, c)
+}
+
+// asChannel gives an endpoint what all channels have.
+func asChannel(ep *grapnel.Endpoint, ch *grapnel.Channel) {
+	ep.Channel = ch
 	ep.PolicyName, ep.Policy = "", channels.Policy()
 	ep.Ordering, ep.MaxConcurrency = grapnel.OrderByKey, grapnel.DefaultMaxConcurrency
 	ep.Format, ep.Signing = grapnel.FormatStandard, grapnel.SigningStandard
-	setStatus(ep, in.Status, c)
 }
 
 // routeOf is the filter of a channel: alerts of its severities and rules. Digests and tests are

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/contacts"
 )
 
 // Uses are the last uses of API keys.
@@ -105,6 +106,8 @@ type Registrar interface {
 	// ChangeTerms replaces the operator's settings for a tenant likewise.
 	ChangeTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (
 		grapnel.Terms, error)
+	// ChangeSender replaces how messages reach contacts likewise.
+	ChangeSender(ctx context.Context, edit func(*grapnel.Sender) (*grapnel.AuditEntry, error)) (grapnel.Sender, error)
 }
 
 // Directory is the configuration in memory, with the health of endpoints. Lists are
@@ -231,6 +234,13 @@ type Alerts interface {
 		change func(alerting.Rule) (alert.Setting, error)) (alerting.Rule, error)
 	Backtest(ctx context.Context, scope store.Scope, tenant, name string, back time.Duration, threshold *float64) (alerting.Backtested,
 		error)
+}
+
+// Contacts asks contacts to confirm their addresses, and reads their answers; package contacts.
+type Contacts interface {
+	Ask(ctx context.Context, contact *grapnel.Endpoint) error
+	// Follow reads the link of a question; false: it is none, or has expired.
+	Follow(link string) (contacts.Confirmation, bool)
 }
 
 // Erasures begins and shows erasures; package erase.

@@ -99,7 +99,7 @@ func routes() []route {
 	return slices.Concat(
 		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), jwksRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), feedRoutes(), retryAllRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
-		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
+		channelRoutes(), contactRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
 		causeRoutes(), issueRoutes(), alertRoutes(), keyRoutes(), masterKeyRoutes(), endingRoutes(), tenantRoutes(), erasureRoutes(), portalRoutes(), auditRoutes(),

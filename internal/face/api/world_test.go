@@ -330,6 +330,22 @@ func (s *fakeEngine) ChangeTerms(ctx context.Context, scope store.Scope, tenant 
 	return is, err
 }
 
+func (s *fakeEngine) ChangeSender(ctx context.Context, edit func(*grapnel.Sender) (*grapnel.AuditEntry, error)) (grapnel.Sender, error) {
+	is := s.Sender()
+	audit, err := edit(&is)
+	if err == nil {
+		_, err = s.PutAccess(ctx, store.Everyone(), grapnel.SenderRecord(is), store.With{Audit: audit})
+	}
+	return is, err
+}
+
+func (s *fakeEngine) Sender() grapnel.Sender {
+	if is := s.Access(grapnel.SenderID).Sender; is != nil {
+		return *is
+	}
+	return grapnel.Sender{}
+}
+
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)
@@ -620,7 +636,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
 	w.options.Erasures = erase.New(erase.Options{Engine: eraser{fakeEngine: w.engine}, Store: w.engine.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
-	w.options.Alerts = w.alerts()
+	w.options.Alerts, w.options.Contacts = w.alerts(), &asker{w: w}
 	w.options.Bounds.Wrong, w.options.Bounds.RefusalBurst = 1<<30, 1<<30 // tests try many
 	for _, f := range change {
 		f(&w.options)

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is e8266a9bb9091a8e142035ea6c84f241a463d02233fa614417b9d132d56800ce."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 6cf2ae662257c32b5b746c8512d6e10e712cbaf820baacf701959a46e4fd97ab."""
 
 from __future__ import annotations
 
@@ -354,6 +354,27 @@ class Consumer(TypedDict):
     seen_at: str
 
 
+class Contact(TypedDict):
+    confirmed: bool
+    "false: it gets no messages"
+    confirmed_at: str | None
+    created_at: str
+    description: str
+    health: Health
+    id: str
+    mail: str | None
+    service: str
+    "smtp for a mail address, else the chat: slack, teams, discord …"
+    tenant: str
+    url: str | None
+    "masked"
+
+
+class ContactLink(TypedDict):
+    mail: str
+    "the address that is confirmed"
+
+
 class DeadLetterCount(TypedDict):
     all: int
     by_endpoint: list[EndpointDeadLetters]
@@ -389,6 +410,11 @@ class DedupeSettings(TypedDict):
 
 
 class DeleteChannelQuery(TypedDict):
+    reason: NotRequired[str]
+    "reason for the audit; at most 500 characters"
+
+
+class DeleteContactQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
@@ -550,8 +576,6 @@ class Endpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: Literal['enabled', 'paused', 'disabled']
     "paused: deliveries are held; enabled if not given"
-    target: EndpointTarget | None
-    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: str
     "the key's tenant, else default"
     tls: EndpointTls | None
@@ -562,7 +586,7 @@ class Endpoint(TypedDict):
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     updated_at: str
     url: str
-    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointDeadLetters(TypedDict):
@@ -615,16 +639,14 @@ class EndpointPatch(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
-    target: NotRequired[TargetPatch | None]
-    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tls: NotRequired[TLSPatch | None]
     "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: NotRequired[bool | None]
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: NotRequired[str | None]
-    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
+    url: NotRequired[str]
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointPresetShape(TypedDict):
@@ -658,20 +680,6 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
     "to": "NotRequired[str]",
     "bucket": "NotRequired[Literal['minute', 'hour', 'day']]",
 })
-
-
-class EndpointTarget(TypedDict):
-    address: NotRequired[str]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
-    name: NotRequired[str]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
-    options: NotRequired[dict[str, str]]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
-    password: NotRequired[str]
-    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
-    username: NotRequired[str]
 
 
 class EndpointTls(TypedDict):
@@ -1487,6 +1495,23 @@ class ListChannelsQuery(TypedDict):
     "next of the previous page"
 
 
+class ListContact(TypedDict):
+    data: list[Contact]
+    next: str | None
+    "cursor of the next page; null: this is the last"
+
+
+class ListContactsQuery(TypedDict):
+    tenant: NotRequired[str]
+    "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
+    limit: NotRequired[int]
+    "how many to return at most: 1 to 500, 50 if not given"
+    cursor: NotRequired[str]
+    "next of the previous page"
+
+
 ListDeadLettersQuery = TypedDict("ListDeadLettersQuery", {
     "type": "NotRequired[str]",
     "key": "NotRequired[str]",
@@ -2000,6 +2025,18 @@ class NewChannel(TypedDict):
     "the URL of a webhook as the service shows it (https://hooks.slack.com/services/…), or of a service as shoutrrr writes it: slack://…, telegram://…, smtp://…; it holds credentials, so answers show it masked"
 
 
+class NewContact(TypedDict):
+    confirmed: NotRequired[bool | None]
+    "the address needs no confirmation; only from keys without a tenant"
+    description: NotRequired[str | None]
+    mail: NotRequired[str | None]
+    "the address of one mailbox; this or url. A mail with a link asks to confirm it, and nothing else goes there before"
+    tenant: NotRequired[str | None]
+    "the key's tenant, else default"
+    url: NotRequired[str | None]
+    "the URL of a chat's webhook as the chat shows it, or as shoutrrr writes it: slack://…, teams://…, discord://…; this or mail. It holds credentials, so answers show it masked"
+
+
 class NewDiscard(TypedDict):
     reason: str
     "reason, stored with the delivery and in the audit"
@@ -2039,8 +2076,6 @@ class NewEndpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
-    target: NotRequired[Target | None]
-    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: NotRequired[str | None]
     "the key's tenant, else default"
     tls: NotRequired[TLS | None]
@@ -2049,8 +2084,8 @@ class NewEndpoint(TypedDict):
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: NotRequired[str | None]
-    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
+    url: str
+    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class NewErasure(TypedDict):
@@ -2514,12 +2549,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
@@ -3313,6 +3348,34 @@ Selection = TypedDict("Selection", {
 })
 
 
+class Sender(TypedDict):
+    per_day: int | None
+    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
+    scopes: list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']]
+    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
+    subject: str | None
+    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
+    text: str | None
+    "template of texts, with the same; a link follows; none: {text}"
+    updated_at: str | None
+    "null: nothing was ever set"
+    url: str | None
+    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
+
+
+class SenderPatch(TypedDict):
+    per_day: NotRequired[int | None]
+    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
+    scopes: NotRequired[list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']] | None]
+    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
+    subject: NotRequired[str | None]
+    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
+    text: NotRequired[str | None]
+    "template of texts, with the same; a link follows; none: {text}"
+    url: NotRequired[str | None]
+    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
+
+
 class SentBody(TypedDict):
     attempt: int
     body: str | None
@@ -3605,34 +3668,6 @@ class TLSPatch(TypedDict):
     "its private key, not encrypted; [redacted] in answers"
 
 
-class Target(TypedDict):
-    address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
-    name: NotRequired[str | None]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
-    options: NotRequired[dict[str, str] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
-    password: NotRequired[str | None]
-    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
-    username: NotRequired[str | None]
-
-
-class TargetPatch(TypedDict):
-    address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka']]
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
-    name: NotRequired[str | None]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
-    options: NotRequired[dict[str, str | None] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
-    password: NotRequired[str | None]
-    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
-    username: NotRequired[str | None]
-
-
 class Tenant(TypedDict):
     max_events_per_day: int | None
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
@@ -3759,6 +3794,11 @@ class UpdateAlertRuleQuery(TypedDict):
 
 
 class UpdateChannelQuery(TypedDict):
+    reason: NotRequired[str]
+    "reason for the audit; at most 500 characters"
+
+
+class UpdateContactSenderQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
