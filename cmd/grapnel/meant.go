@@ -58,7 +58,7 @@ func wrongWord(cmd *cobra.Command, word string) error {
 	case has(cmd, verb):
 		f.Next = "Did you mean " + verb + "?"
 	case len(of) > 0:
-		f.Next = "Say of what: " + strings.Join(of[:min(len(of), 4)], ", ")
+		f.Next = "Say of what: " + strings.Join(of[:min(len(of), 5)], ", ")
 	case len(near) > 0:
 		f.Next = "Did you mean " + cli.Nearest(word, near, 1)[0] + "?"
 	default:

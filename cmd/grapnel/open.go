@@ -21,7 +21,7 @@ func pageOf(id string) string {
 		return path + "/" + url.PathEscape(id) + "/edit"
 	case "KEY":
 		return path
-	case "", "ERASURE_ID", "INCIDENT_ID", "LEASE":
+	case "", "CONTACT", "ERASURE_ID", "INCIDENT_ID", "LEASE":
 		return ""
 	}
 	return path + "/" + url.PathEscape(id)

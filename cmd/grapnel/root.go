@@ -30,7 +30,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.issuesCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
 		s.alertsCommand(), s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
-		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
+		s.channelsCommand(), s.contactsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.rotateCommand(), s.auditCommand(), s.tenantsCommand(),
 		s.erasuresCommand(), s.clusterCommand(),
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),

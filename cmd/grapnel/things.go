@@ -24,6 +24,7 @@ var things = []thing{
 	{"SOURCE", "source", "/v1/sources", "src_", true, false, "stripe-live"},
 	{"QUEUE", "queue", "/v1/queues", "que_", true, true, "orders"},
 	{"CHANNEL", "channel", "/v1/channels", "chn_", true, false, "'on call'"},
+	{"CONTACT", "contact", "/v1/contacts", "chn_", true, false, "ops@acme.example"},
 	{"POLICY", "policy", "/v1/policies", "pol_", true, false, "patient"},
 	{"KEY", "API key", "/v1/keys", "key_", true, false, "ci"},
 	{"TYPE", "event type", "/v1/event-types", "typ_", true, true, "invoice.paid"},

@@ -29,6 +29,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/internal/tell/alert"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/contacts"
 	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/wire"
@@ -112,6 +113,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		ForgetKey:    l.store.Sealer().Recheck,
 		Replayed:     func(endpoint string) { l.replays.Ended(endpoint) },
 		Delivered:    func(tenant, eventType string, event int64) { l.erasures.Delivered(tenant, eventType, event) },
+		ContactLink:  func(to *grapnel.Endpoint, message *grapnel.Event) string { return l.contacts.Link(to, message) },
 		Promised:     s.promises.count,
 		Silent:       o.Silent,
 	})
@@ -156,7 +158,14 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Backups:     s.backups.state,
 		Burns:       func() []alert.Burn { return burns(s.promises.latest()) },
 	})
+	l.contacts = contacts.New(contacts.Options{Bounds: o.Bounds.Contacts, Engine: l.engine, Store: l.store, Sealer: l.passes(s), Log: o.Log,
+		PublicURL: o.PublicURL})
 	return nil
+}
+
+// passes makes and reads passes.
+func (l *life) passes(s *Server) *pass.Sealer {
+	return pass.NewSealer(s.session.secret, func() string { return l.engine.Access(grapnel.SeriesID("")).Series }, rand.Reader)
 }
 
 // run delivers until ctx ends, and returns when all work in progress is finished.
@@ -171,6 +180,7 @@ func (l *life) run(ctx context.Context, silent bool) {
 	moving.Go(func() { l.used.Run(ctx) })
 	if !silent {
 		moving.Go(func() { l.alerts.Run(ctx) })
+		moving.Go(func() { l.contacts.Run(ctx) })
 		moving.Go(func() { l.minutes.Run(ctx) })
 	}
 	if l.backups != nil {
@@ -204,6 +214,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Outboxes:     l.relays,
 		Replays:      l.replays,
 		Alerts:       l.alerts,
+		Contacts:     l.contacts,
 		Minutes:      l.minutes,
 		Used:         l.used,
 		Keep:         s.keep,

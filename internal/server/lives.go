@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
-	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
@@ -179,6 +177,6 @@ func (l *life) besides(s *Server, api http.Handler) http.Handler {
 
 // front is the handler of all requests.
 func (l *life) front(s *Server, metrics http.Handler) http.Handler {
-	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Access(grapnel.SeriesID("")).Series }, rand.Reader)
+	passes := l.passes(s)
 	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
 }

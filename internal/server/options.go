@@ -28,6 +28,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/contacts"
 	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/wire"
@@ -140,6 +141,7 @@ type Bounds struct {
 	Relay     relay.Bounds
 	Alarm     alarm.Bounds
 	Alerting  alerting.Bounds
+	Contacts  contacts.Bounds
 	Minutes   minutes.Bounds
 	LastUse   lastuse.Bounds
 	Peer      peer.Bounds

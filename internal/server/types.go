@@ -30,6 +30,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/tell/alarm"
 	"github.com/grapnelhq/grapnel/internal/tell/alerting"
+	"github.com/grapnelhq/grapnel/internal/tell/contacts"
 	"github.com/grapnelhq/grapnel/internal/tell/lastuse"
 	"github.com/grapnelhq/grapnel/internal/tell/minutes"
 	"github.com/grapnelhq/grapnel/internal/tell/statuspage"
@@ -113,6 +114,7 @@ type life struct {
 	erasures *erase.Runner
 	relays   *relay.Runner
 	alerts   *alerting.Keeper
+	contacts *contacts.Keeper
 	minutes  *minutes.Keeper
 	used     *lastuse.Keeper
 	peers    *peer.Client // nil: no other node uses the store

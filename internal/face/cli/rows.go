@@ -54,6 +54,22 @@ var (
 		{"tenant", "tenant", "text", "tenant; _operator: alerts about the server; '*': those and the alerts of all tenants", "create"},
 	})
 
+	ContactSettings = []Setting{
+		{"mail", "mail", "text", "address of one mailbox; it gets a mail that asks to confirm it", "create"},
+		{"url", "url", "content", "URL of a chat's webhook: Slack, Teams, Discord …", "create"},
+		{"description", "description", "text", "for people", "create"},
+		{"confirmed", "confirmed", "switch", "the address needs no confirmation; only with a key without a tenant", "create"},
+		{"tenant", "tenant", "text", "tenant; the key's, else default", "create"},
+	}
+
+	SenderSettings = []Setting{
+		{"url", "url", "content", "URL of the mail server, without recipients: smtp://user:password@host/?fromaddress=…; none: nothing is sent", ""},
+		{"subject", "subject", "text", "template of subjects, with {subject}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}", ""},
+		{"text", "text", "content", "template of texts, with {text} and the same", ""},
+		{"per-day", "per_day", "int", "messages that the contacts of one tenant get on one day (UTC); 0: 20", ""},
+		{"scope", "scopes", "list", "right of the portal links in messages; may be repeated (default read, replay)", ""},
+	}
+
 	SourceSettings = slices.Concat([]Setting{
 		{"name", "name", "text", "new name", "update"},
 		{"status", "status", "enabled|paused", "paused: requests get 503, so that the provider keeps and repeats them", "update"},

@@ -143,6 +143,7 @@ func customer(v *visit, t *client.Tenant) (customerModel, error) {
 	for _, to := range [][2]string{{"Deliveries", "/deliveries"}, {"Dead letters", "/dead-letters"}, {"Events", "/events"}} {
 		m.Links = append(m.Links, act{Label: to[0], Href: v.link(to[1] + withQuery("q", where))})
 	}
+	m.Links = append(m.Links, act{Label: "Contacts", Href: v.link("/contacts")})
 	m.limits(v, t)
 	if len(last.Data) > 0 {
 		e := &last.Data[0]

@@ -37,6 +37,10 @@ func formPages() []page {
 			saves(&channelBlank, "/v1/channels/{id}", "/channels", "Saved."), "grapnel channels update --severity page"),
 		fillIn("Channels", "/channels/{id}/delete", "Delete a channel", byID((*client.Client).Channel, deleteChannelForm),
 			byID((*client.Client).Channel, deleteChannel), "grapnel channels delete"),
+		row("Customers", "/contacts", "Contacts", "contacts.html", contactList, "grapnel contacts list").byName(),
+		fillIn("Customers", "/contacts/new", "Add a contact", newContact, addContact, createContactCommand),
+		fillIn("Customers", "/contacts/sender", "Sender of messages", senderForm, saveSender, "grapnel contacts sender").
+			as(alone("/v1/contact-sender"), nil).needs(grapnel.ScopeAdmin),
 		fillIn("Queues", "/queues/new", "Add a queue", newQueue, addQueue, createQueueCommand),
 		fillIn("Queues", "/queues/{id}/edit", "Change a queue", byID((*client.Client).Queue, editQueue),
 			saves(&queueBlank, "/v1/queues/{id}", "/queues/{id}", "Saved."), "grapnel queues update --lease 1m"),

@@ -65,7 +65,7 @@ func hostile(answer any) any {
 }
 
 // plainForms are pages that show nothing of what the API answers.
-var plainForms = []string{"/event-types/new", "/keys/new", "/sources/new", "/policies/new", "/incidents/new", "/channels/new", "/customers/acme/portal", "/customers/acme/brand"}
+var plainForms = []string{"/event-types/new", "/keys/new", "/sources/new", "/policies/new", "/incidents/new", "/channels/new", "/contacts/new", "/customers/acme/portal", "/customers/acme/brand"}
 
 // TestHostileText: text from outside is text on every page, wherever it stands. The policy would
 // stop a script; this holds that there is none to stop.

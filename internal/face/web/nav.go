@@ -53,7 +53,8 @@ func (v *visit) visible(all []entry, here string) (seen []entry) {
 			e.Path, e.Key = tabs[0].Path, tabs[0].Key
 		} else {
 			i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.address() == e.Path })
-			if i < 0 || !v.session.May(v.web.pages[i].scope) || ofAll(e.Path) && v.session.Tenant != "" && v.session.Only == "" {
+			if i < 0 || !v.session.May(v.web.pages[i].scope) || ofAll(e.Path) && v.session.Tenant != "" && v.session.Only == "" ||
+				v.session.limited && ofWhole(e.Path) {
 				continue
 			}
 			e.Path = v.link(e.Path)

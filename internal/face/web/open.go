@@ -57,6 +57,9 @@ func (v *visit) openPortal() error {
 		return v.told(http.StatusServiceUnavailable, "The portal cannot be opened now.")
 	}
 	out := opened{To: v.link("/endpoints")}
+	if p, ok := v.web.Passes.Open(made.Pass, v.now); ok && p.Look.Start != "" {
+		out.To = v.link(p.Look.Start)
+	}
 	if v.PostForm.Get("frame") != "" {
 		out.Pass = made.Pass
 	} else {

@@ -183,6 +183,7 @@ const (
 	publishCommand       = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
 	createSourceCommand  = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
 	createChannelCommand = "grapnel channels create https://hooks.slack.com/services/T…/B…/X…"
+	createContactCommand = "grapnel contacts create --tenant acme --mail ops@acme.example"
 	createQueueCommand   = "grapnel queues create orders"
 	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
 	lanesCommand         = "grapnel endpoints lanes"

@@ -62,6 +62,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/alert-rules/.+$`, "alert_rule"}, {`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+(/[\w-]+)?$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
 		{`^/v1/channels$`, "channels"}, {`^/v1/channels/[^/]+(/\w+)?$`, "channel"},
+		{`^/v1/contacts$`, "contacts"}, {`^/v1/contacts/[^/]+(/\w+)?$`, "contact"}, {`^/v1/contact-sender$`, "sender"},
 		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
 		{`^/v1/events/preview$`, "preview"}, {`^/v1/event-types$`, "event_types"}, {`^/v1/event-types/[^/]+/compare$`, "compare"}, {`^/v1/event-types/[^/]+(/versions(/\d+)?)?$`, "event_type"},
 		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/pol_own$`, "own_policy"}, {`^/v1/policies/[^/]+$`, "policy"},
@@ -200,7 +201,7 @@ func targets() []string {
 // TestPageRowsAreComplete: a row has all that a page needs, and every template belongs to a row.
 func TestPageRowsAreComplete(t *testing.T) {
 	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "once.html": true, "failure.html": true, "fields.html": true, "secret.html": true,
-		"alert-link.html": true, "open.html": true, "portal-layout.html": true, // the last two are of the portal
+		"alert-link.html": true, "contact-link.html": true, "open.html": true, "portal-layout.html": true, // the last two are of the portal
 		"docs.html": true}
 	sharedTemplates := []string{"form.html", "policy-form.html"}
 	places, keys := map[string]bool{}, map[string]string{}

@@ -16,7 +16,7 @@ const portalHome = "/portal"
 var portalActions = []string{"/deliveries/retry", "/deliveries/{id}/retry", "/deliveries/{id}/skip", "/deliveries/{id}/discard",
 	"/endpoints/new", "/endpoints/{id}/edit", "/endpoints/{id}/rotate", "/endpoints/{id}/delete", "/endpoints/{id}/pause",
 	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/test", "/endpoints/{id}/retry", "/issues/{id}/retry",
-	"/dead-letters/replay",
+	"/contacts/new", "/contacts/{id}/ask", "/contacts/{id}/delete", "/dead-letters/replay",
 	"/dead-letters/discard", "/dead-letters/note",
 	"/issues/{id}/acknowledge", "/issues/{id}/mute", "/issues/{id}/resolve", "/issues/{id}/reopen", "/issues/{id}/set", "/replays/start", "/replays/{id}/pause", "/replays/{id}/resume", "/replays/{id}/cancel"}
 
@@ -29,6 +29,7 @@ func portalNavigation() []entry {
 		{Name: "Replays", Path: "/replays", Key: "r"},
 		{Name: "Event types", Path: "/event-types", Key: "t"},
 		{Name: "Alerts", Path: "/alerts", Key: "b"},
+		{Name: "Contacts", Path: "/contacts", Key: "f"},
 		{Name: "Activity", Path: "/audit", Key: "a"},
 	}
 }
@@ -40,6 +41,8 @@ func (w *web) portalMux(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+w.home+"/{$}", w.handler((*visit).opening))
 	mux.HandleFunc("GET "+w.home+"/", w.handler((*visit).nowhere))
 	mux.HandleFunc("POST "+w.home+"/open", w.handler((*visit).openPortal))
+	mux.HandleFunc("GET "+w.home+"/contacts/confirm", w.handler((*visit).lookAtContactLink)) // without a session
+	mux.HandleFunc("POST "+w.home+"/contacts/confirm", w.handler((*visit).followContactLink))
 	mux.HandleFunc("POST "+w.home+"/leave", w.handler((*visit).leavePortal))
 	mux.HandleFunc("GET "+w.home+"/accent.css", w.accent)
 	mux.HandleFunc("GET /portal.js", w.loader)

@@ -37,6 +37,8 @@ func newPortal(of *web) *web {
 				p.title, p.nav = "Activity", "Activity"
 			case "Events", "Ordering keys":
 				p.nav = "Deliveries"
+			case "Customers":
+				p.nav = "Contacts"
 			case "Issues":
 				p.nav = "Dead letters"
 			case "Alerts":
@@ -113,6 +115,8 @@ func actions() []action {
 		{path: "/endpoints/{id}/retry", scope: grapnel.ScopeReplay, do: retryWaiting},
 		{path: "/issues/{id}/retry", scope: grapnel.ScopeReplay, do: byID((*client.Client).Issue, retryIssue)},
 		{path: "/channels/{id}/test", scope: grapnel.ScopeOperate, do: tests("/v1/channels/", "The service", nil)},
+		{path: "/contacts/{id}/ask", scope: grapnel.ScopeManage, do: askContact},
+		{path: "/contacts/{id}/delete", scope: grapnel.ScopeManage, do: deleteContact},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
 		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
@@ -152,7 +156,7 @@ func actions() []action {
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
 	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
-		createKeyCommand, openIncidentCommand, lanesCommand, triggerCommand("stripe", "src_1")}
+		createKeyCommand, createContactCommand, openIncidentCommand, lanesCommand, triggerCommand("stripe", "src_1")}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from

@@ -128,7 +128,13 @@ func (v *visit) portalSession() *session {
 // mayDo says whether a session is offered an action, by its path.
 func (v *visit) mayDo(path string) bool {
 	i := slices.IndexFunc(v.web.actions, func(a action) bool { return a.path == path })
-	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && path == "/endpoints/new")
+	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && ofWhole(path))
+}
+
+// ofWhole says whether a page or an action is about a tenant as a whole: a session that is limited to
+// some endpoints has none of it.
+func ofWhole(path string) bool {
+	return path == "/endpoints/new" || path == "/contacts" || strings.HasPrefix(path, "/contacts/")
 }
 
 // A session of all tenants can look at one of them: then its requests to the API are narrowed to

@@ -14,7 +14,7 @@ import (
 // TestFormsThatDoNotEnd: a caller without a session that does not finish a form holds a connection,
 // and with it a stop, for a limited time.
 func TestFormsThatDoNotEnd(t *testing.T) {
-	for _, path := range []string{"/login", "/logout", "/look", "/alerts/acknowledge"} {
+	for _, path := range []string{"/login", "/logout", "/look", "/alerts/acknowledge", "/portal/contacts/confirm"} {
 		synctest.Test(t, func(t *testing.T) {
 			network := pipenet.New()
 			defer network.Close()

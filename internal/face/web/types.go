@@ -374,7 +374,7 @@ const portalCookie = "grapnel_portal"
 var portalPages = []string{"/endpoints", "/endpoints/new", "/endpoints/{id}", "/endpoints/{id}/edit", "/endpoints/{id}/rotate",
 	"/endpoints/{id}/delete", "/endpoints/{id}/why", "/deliveries", "/deliveries/{id}", "/dead-letters", "/issues", "/issues/{id}", "/replays", "/replays/new",
 	"/replays/{id}", "/events", "/events/{id}", "/ordering-keys", "/ordering-keys/{id}",
-	"/event-types", "/event-types/{id}", "/alerts", "/alerts/{id}", "/audit"}
+	"/event-types", "/event-types/{id}", "/contacts", "/contacts/new", "/alerts", "/alerts/{id}", "/audit"}
 
 var (
 	logo   = regexp.MustCompile(`^data:image/(png|jpeg|webp);base64,[A-Za-z0-9+/]+={0,2}$`)
