@@ -31,6 +31,7 @@ const (
 	VerbEnable  Verb = "enable"
 	VerbDelete  Verb = "delete"
 	VerbRotate  Verb = "rotate_secret"
+	VerbReveal  Verb = "reveal_secret"
 	VerbTest    Verb = "test"
 	VerbProbe   Verb = "probe"
 	VerbRetry   Verb = "retry"

@@ -12,6 +12,7 @@ type EventType struct {
 	Tenant      string
 	Name        string // the type of the events, such as "invoice.paid"
 	Description string
+	Labels      map[string]string // marks of the operator
 	Check       TypeCheck
 	Retain      TypeRetain
 	Versions    []TypeVersion // numbered from 1; a version is never removed, and its schema never changes

@@ -4,10 +4,13 @@ import "time"
 
 // Terms are the operator's settings for one tenant, in the place of those of the server.
 type Terms struct {
-	PublishRate  *RateLimit `json:",omitempty"` // events that it may publish; nil: the server's rate
-	EventsPerDay int64      `json:",omitzero"`  // events that it may publish on one day (UTC); 0: the server's limit
-	MaxPending   int64      `json:",omitzero"`  // pending deliveries; 0: the server's limit
-	Proxy        Secret     // URL of the forward proxy of endpoints without an own one; empty: none
+	Name         string            `json:",omitzero"`  // what people call the tenant; empty: it was never registered
+	Labels       map[string]string `json:",omitempty"` // marks of the operator
+	PublishRate  *RateLimit        `json:",omitempty"` // events that it may publish; nil: the server's rate
+	EventsPerDay int64             `json:",omitzero"`  // events that it may publish on one day (UTC); 0: the server's limit
+	MaxPending   int64             `json:",omitzero"`  // pending deliveries; 0: the server's limit
+	Proxy        Secret            // URL of the forward proxy of endpoints without an own one; empty: none
+	CreatedAt    time.Time         // when the first of them was set
 	UpdatedAt    time.Time
 }
 

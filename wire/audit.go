@@ -14,7 +14,7 @@ type Audit struct {
 	Tenant     string       `json:"tenant" doc:"tenant that owns the subject"`
 	Actor      string       `json:"actor" doc:"id of an API key; person/NAME: a person who has signed in; portal/NAME: a portal link; alert-link: the link of an alert's message; grapnel: the server itself"`
 	ActorName  string       `json:"actor_name,omitempty" doc:"name of the API key that acted, for callers with the scope admin; absent: it is no key, or is deleted"`
-	Verb       grapnel.Verb `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,acknowledge,mute,resolve,reopen,replay,pause_replay,resume_replay,cancel_replay,stop_replay,erase,revoke"`
+	Verb       grapnel.Verb `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,reveal_secret,test,probe,retry,skip,note,discard,empty,acknowledge,mute,resolve,reopen,replay,pause_replay,resume_replay,cancel_replay,stop_replay,erase,revoke"`
 	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"id of the endpoint, queue, source, key, policy or event type"`
 	Name       string       `json:"name,omitempty" doc:"name of that endpoint, queue, source, key, policy or event type; absent: it is deleted, or in an export"`
 	DeliveryID string       `json:"delivery_id" nullable:"true"`

@@ -15,7 +15,7 @@ type NewEndpoint struct {
 	URL            string             `json:"url" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"`
 	Target         *Target            `json:"target" nullable:"true" doc:"a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"`
 	Description    string             `json:"description" maxLength:"1000"`
-	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
+	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[A-Za-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter         string             `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
 	Source         string             `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
@@ -103,6 +103,15 @@ type Secret struct {
 	ExpiresAt *time.Time `json:"expires_at" nullable:"true"`
 	PublicKey string     `json:"public_key" nullable:"true" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
 }
+
+// RevealedSecret is the secret that signs now.
+type RevealedSecret struct {
+	Raw
+	Secret string `json:"secret" doc:"whsec_… or whsk_…, the newest"`
+}
+
+// MarshalJSON writes the secret as the API does.
+func (s RevealedSecret) MarshalJSON() ([]byte, error) { return Encode(s) }
 
 // JWKS is a JWK Set (RFC 7517).
 type JWKS struct {

@@ -14,6 +14,7 @@ type NewEventType struct {
 	Tenant      string             `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant of the key if not given, else default"`
 	Description string             `json:"description" maxLength:"1000"`
 	Check       grapnel.TypeCheck  `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"`
+	Labels      map[string]string  `json:"labels" maxProperties:"16" names:"^[A-Za-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"`
 	Retain      grapnel.TypeRetain `json:"retain" enum:"all,none" doc:"none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"`
 	Schema      json.RawMessage    `json:"schema" fixed:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
 	Example     json.RawMessage    `json:"example" fixed:"true" doc:"data that satisfy the schema"`
@@ -50,6 +51,7 @@ type EventType struct {
 	Name        string             `json:"name" doc:"the type of the events"`
 	Description string             `json:"description"`
 	Check       grapnel.TypeCheck  `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored"`
+	Labels      map[string]string  `json:"labels" doc:"marks of your own"`
 	Retain      grapnel.TypeRetain `json:"retain" enum:"all,none" doc:"none: what an event contains is erased once it is delivered"`
 	Versions    []TypeVersion      `json:"versions" nullable:"false" doc:"the first one first"`
 	CreatedAt   time.Time          `json:"created_at"`

@@ -16,10 +16,10 @@ import (
 )
 
 var tenants = resource[client.Tenant]{
-	path: "/v1/tenants", id: "TENANT",
-	settings: cli.TenantSettings,
-	always:   url.Values{"numbers": {"true"}},
-	head:     []string{"TENANT", "ENDPOINTS", "PENDING", "DEAD", "ACTIVE", "MAX RATE", "MAX PER DAY", "MAX PENDING"},
+	path: "/v1/tenants", id: "TENANT", argument: "tenant",
+	settings: cli.TenantSettings, needed: []string{"name"},
+	always: url.Values{"numbers": {"true"}},
+	head:   []string{"TENANT", "ENDPOINTS", "PENDING", "DEAD", "ACTIVE", "MAX RATE", "MAX PER DAY", "MAX PENDING"},
 	row: func(r reader, t *client.Tenant) []string {
 		n := cmp.Or(t.Numbers, new(client.TenantNumbers)) // an older server has none
 		_, endpoints := words.Endpoints(&n.Endpoints)
@@ -27,7 +27,7 @@ var tenants = resource[client.Tenant]{
 			r.Time(n.ActiveAt), itsRate(t.PublishRate), atMost(t.EventsPerDay), atMost(t.MaxPending)}
 	},
 	view: func(r reader, t *client.Tenant) cli.View {
-		rows := [][]string{{"tenant", t.Tenant}}
+		rows := [][]string{{"tenant", t.Tenant}, {"name", t.Name}, {"labels", cli.Compact(cli.Encode(t.Labels))}}
 		if n := t.Numbers; n != nil {
 			_, endpoints := words.Endpoints(&n.Endpoints)
 			rows = append(rows, []string{"endpoints", endpoints}, []string{"pending", say.Count(n.Pending)},
@@ -38,6 +38,7 @@ var tenants = resource[client.Tenant]{
 			{"changed", r.Time(t.UpdatedAt)}}...))
 	},
 	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},
+		{"create", "Register a tenant", "grapnel tenants create acme --name 'Acme Inc.' --label plan=gold"},
 		{"update", "Change the operator's settings for a tenant",
 			"grapnel tenants update acme --max-publish-rate 100/500 --max-events-per-day 1000000\ngrapnel tenants update acme --max-publish-rate none"}},
 }

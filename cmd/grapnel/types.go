@@ -54,7 +54,7 @@ func viewType(r reader, t *client.EventType) cli.View {
 		more = append(more, cli.Part{Title: fmt.Sprintf("schema of version %d", n), Text: string(t.Versions[n-1].Schema)})
 	}
 	return object(t.Name, t.JSON(), [][]string{{"name", t.Name}, {"id", t.ID}, {"tenant", t.Tenant}, {"description", t.Description},
-		{"check", string(t.Check)}, {"retain", string(t.Retain)}}, more...)
+		{"labels", cli.Compact(cli.Encode(t.Labels))}, {"check", string(t.Check)}, {"retain", string(t.Retain)}}, more...)
 }
 
 // typesPush adds a version, and registers the type if there is none: a build can run it each time.

@@ -40,6 +40,7 @@ func bodies() map[string]string {
 		"acknowledge-alert": `{"reason":"x"}`, "update-alert-rule": `{"threshold":20}`, "backtest-alert-rule": `{"for":"7d"}`,
 		"create-erasure": `{"tenant":"acme","key":"k","reason":"x"}`,
 		"create-key":     `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
+		"create-tenant": `{"tenant":"newcomer","name":"New"}`,
 		"update-tenant": `{"max_pending":5}`,
 	}
 }

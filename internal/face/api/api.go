@@ -95,6 +95,7 @@ type Options struct {
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	MetricsOpen  bool                          // /metrics needs no key
+	Reveals      bool                          // show the secrets of endpoints again
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
 	// Published gets each answer to a publish, judged by the promise of availability, and the code of

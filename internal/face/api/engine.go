@@ -103,6 +103,9 @@ type Registrar interface {
 	// ChangePortal replaces how a portal looks by what edit makes of it; edit may be called again.
 	ChangePortal(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (
 		grapnel.Portal, error)
+	// CreateTerms stores a tenant's settings with an answer to the request; see configuration.Book.
+	CreateTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (store.With, error)) (
+		grapnel.Terms, *store.Answer, error)
 	// ChangeTerms replaces the operator's settings for a tenant likewise.
 	ChangeTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (
 		grapnel.Terms, error)

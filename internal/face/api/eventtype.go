@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -28,7 +29,7 @@ func eventTypeRoutes() []route {
 			about: "A name that several tenants have is not found, unless tenant says which of them is meant.",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "PATCH", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: patchEventType,
-			name: "update-event-type", tag: eventTypeTag, summary: "Change an event type's description or check",
+			name: "update-event-type", tag: eventTypeTag, summary: "Change an event type's description, labels or check",
 			query: []param{tenantParam}, body: patchBody, takes: wire.NewEventType{}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "DELETE", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: deleteEventType,
 			name: "delete-event-type", tag: eventTypeTag, summary: "Delete an event type with all its versions",
@@ -39,7 +40,7 @@ func eventTypeRoutes() []route {
 
 func viewEventType(t *grapnel.EventType, schemas bool) wire.EventType {
 	v := wire.EventType{ID: t.ID, Tenant: t.Tenant, Name: t.Name, Description: t.Description, Check: t.Check,
-		Retain:   cmp.Or(t.Retain, grapnel.RetainAll),
+		Labels: maps.Clone(t.Labels), Retain: cmp.Or(t.Retain, grapnel.RetainAll),
 		Versions: make([]wire.TypeVersion, len(t.Versions)), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, Revision: t.Revision}
 	for i := range t.Versions {
 		is := &t.Versions[i]
@@ -91,7 +92,7 @@ func (a *api) putEventType(c *call, t grapnel.EventType, verb grapnel.Verb, stat
 
 // setEventType puts settings on an event type.
 func setEventType(t *grapnel.EventType, in wire.NewEventType, f *strict.Faults) {
-	t.Description, t.Check, t.Retain = in.Description, grapnel.CheckOff, cmp.Or(in.Retain, grapnel.RetainAll)
+	t.Description, t.Labels, t.Check, t.Retain = in.Description, in.Labels, grapnel.CheckOff, cmp.Or(in.Retain, grapnel.RetainAll)
 	if in.Check != "" {
 		t.Check = in.Check
 	}
@@ -158,7 +159,8 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 func patchEventType(a *api, c *call) (answer, error) {
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		in := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check, Retain: t.Retain}, &f)
+		in := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Labels: t.Labels, Check: t.Check,
+			Retain: t.Retain}, &f)
 		setEventType(t, in, &f)
 		return true, f.Err()
 	})

@@ -21,6 +21,11 @@ func rotationRoutes() []route {
 			name: "rotate-secret", tag: "Endpoints", summary: "Rotate an endpoint's secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets sign at once.",
 			body:  optionalBody, takes: newRotation{}, gives: map[int]any{200: wire.Endpoint{}}},
+		{method: "POST", path: "/v1/endpoints/{id}/reveal-secret",
+			scope: grapnel.ScopeManage, portal: grapnel.ScopeSecretsReveal, handle: revealSecret,
+			name: "reveal-secret", tag: "Endpoints", summary: "Show an endpoint's secret again",
+			about: "Only on a server with --svix-api, whose callers expect it; 403 on others. Each answer is in the audit.",
+			gives: map[int]any{200: wire.RevealedSecret{}}},
 	}
 }
 
@@ -98,6 +103,25 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return reply(ep, secret, health[0])(store.Put{Revision: ep.Revision}), nil
+}
+
+// revealSecret shows the newest secret, if the operator has the server do so. The audit has each
+// answer.
+func revealSecret(a *api, c *call) (answer, error) {
+	ep, err := a.pushed(c)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !a.Reveals:
+		return answer{}, grapnel.Errorf(codeForbidden, "This server shows a secret in the answer that creates it, and never again. "+
+			"Rotate the secret to get a new one. With --svix-api the server shows secrets again.")
+	case !c.mayReveal():
+		return answer{}, grapnel.Errorf(codeForbidden, "The pass lacks the scope %q.", string(grapnel.ScopeSecretsReveal))
+	}
+	if err := a.History.Note(c.Context(), *c.entry(grapnel.VerbReveal, &ep, "")); err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, wire.RevealedSecret{Secret: ep.Secrets[0].Text}), nil
 }
 
 // rotated are the secrets after a new one was put first. Those before it keep their own end if that

@@ -2,6 +2,8 @@ package api
 
 import (
 	"cmp"
+	"maps"
+	"net/http"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
@@ -19,6 +21,11 @@ func tenantRoutes() []route {
 			name: "list-tenants", tag: tenantTag, summary: "List tenants",
 			about: "Tenants with an endpoint, queue, source, policy or key. Needs a key that is bound to no tenant.",
 			query: pageOf(searchParam, numbersParam), gives: map[int]any{200: list[wire.Tenant]{}}},
+		{method: "POST", path: "/v1/tenants", scope: grapnel.ScopeAdmin, bound: errTenants, handle: createTenant,
+			name: "create-tenant", tag: tenantTag, summary: "Register a tenant",
+			about: "Gives a tenant the name that people call it by. A tenant needs no registration to be used. 409 if it has such a name already. " +
+				"Needs a key that is bound to no tenant.",
+			body: jsonBody, takes: wire.NewTenant{}, gives: map[int]any{201: wire.Tenant{}}},
 		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeRead, bound: errTenants, handle: getTenant,
 			query: []param{numbersParam}, name: "get-tenant", tag: tenantTag, summary: "Get the operator's settings for a tenant",
 			about: "A tenant that has nothing yet can have settings. Needs a key that is bound to no tenant.",
@@ -51,14 +58,12 @@ func (a *api) viewTenant(name string) wire.Tenant {
 }
 
 func viewTerms(name string, is *grapnel.Terms) wire.Tenant {
-	v := wire.Tenant{Tenant: name, TenantTerms: wire.TenantTerms{PublishRate: is.PublishRate, EventsPerDay: is.EventsPerDay,
-		MaxPending: is.MaxPending}}
+	v := wire.Tenant{Tenant: name, TenantTerms: wire.TenantTerms{Name: is.Name, Labels: maps.Clone(is.Labels), PublishRate: is.PublishRate,
+		EventsPerDay: is.EventsPerDay, MaxPending: is.MaxPending}}
 	if is.Proxy.Text != "" {
 		v.Proxy = egress.HiddenProxy(is.Proxy.Text)
 	}
-	if !is.UpdatedAt.IsZero() {
-		v.UpdatedAt = &is.UpdatedAt
-	}
+	v.CreatedAt, v.UpdatedAt = timeOf(is.CreatedAt), timeOf(is.UpdatedAt)
 	return v
 }
 
@@ -79,6 +84,32 @@ func getTenant(a *api, c *call) (answer, error) {
 	return shown(is, err, func(is *[]wire.Tenant) wire.Tenant { return (*is)[0] })
 }
 
+// tenantPrefix begins the names of tenants that are registered without one.
+const tenantPrefix = "ten"
+
+// createTenant gives a tenant its first name for people. Its other settings stay as they are.
+func createTenant(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[wire.NewTenant](c.body, &f)
+	name := cmp.Or(in.Tenant, a.newID(tenantPrefix, c.now))
+	if f.Free("/tenant") && !grapnel.BindsTenant(name) {
+		f.Add("/tenant", "is the operator's own")
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	reply := func(is grapnel.Terms) answer { return jsonAnswer(http.StatusCreated, viewTerms(name, &is)) }
+	is, before, err := a.Engine.CreateTerms(c.Context(), c.scope, name, func(is *grapnel.Terms) (store.With, error) {
+		if is.Name != "" {
+			return store.With{}, grapnel.Errorf(grapnel.CodeConflict, "Tenant %s is registered already.", name)
+		}
+		is.Name, is.Labels, is.CreatedAt, is.UpdatedAt = in.Name, in.Labels, cmp.Or(is.CreatedAt, c.now), c.now
+		return store.With{Once: withEffect(c, func(store.Put) answer { return reply(*is) }),
+			Audit: c.entryOf(grapnel.VerbCreate, name, "tenant", in.Name)}, nil
+	})
+	return answered(is, before, err, reply)
+}
+
 // patchTenant merges a patch into the settings as they are when they are stored.
 func patchTenant(a *api, c *call) (answer, error) {
 	name, err := namedTenant(c)
@@ -95,7 +126,9 @@ func patchTenant(a *api, c *call) (answer, error) {
 			}
 			is.Proxy = grapnel.Secret{Text: in.Proxy, CreatedAt: c.now}
 		}
-		is.PublishRate, is.EventsPerDay, is.MaxPending, is.UpdatedAt = in.PublishRate, in.EventsPerDay, in.MaxPending, c.now
+		is.Name, is.Labels = in.Name, in.Labels
+		is.PublishRate, is.EventsPerDay, is.MaxPending = in.PublishRate, in.EventsPerDay, in.MaxPending
+		is.CreatedAt, is.UpdatedAt = cmp.Or(is.CreatedAt, c.now), c.now
 		return c.entryOf(grapnel.VerbChange, name, "tenant", c.reason()), f.Err()
 	})
 	return shown(is, err, func(is *grapnel.Terms) wire.Tenant { return viewTerms(name, is) })

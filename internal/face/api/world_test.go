@@ -346,6 +346,17 @@ func (s *fakeEngine) Sender() grapnel.Sender {
 	return grapnel.Sender{}
 }
 
+func (s *fakeEngine) CreateTerms(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Terms) (store.With, error)) (grapnel.Terms, *store.Answer, error) {
+	is := s.Terms(tenant)
+	with, err := edit(&is)
+	if err != nil {
+		return is, nil, err
+	}
+	done, err := s.PutAccess(ctx, scope, grapnel.TermsRecord(tenant, is), with)
+	return is, done.Answer, err
+}
+
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)
@@ -631,7 +642,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
 		Passes:    pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Access(grapnel.SeriesID("")).Series }, rand2.Reader),
-		MasterKey: rewrapped{},
+		MasterKey: rewrapped{}, Reveals: true,
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})

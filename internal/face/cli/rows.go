@@ -105,6 +105,7 @@ var (
 
 	EventTypeSettings = slices.Concat([]Setting{
 		{"description", "description", "text", "for people", ""},
+		{"label", "labels", "headers", "mark of your own, such as team=billing; may be repeated", ""},
 		{"check", "check", "off|refuse", "refuse: events whose data do not satisfy the schema are refused", ""},
 		{"retain", "retain", "all|none", "none: what an event contains is erased once it is delivered", ""},
 		{"schema", "schema", "json", "JSON Schema 2020-12 of the data: version 1", "create"},
@@ -113,10 +114,12 @@ var (
 	}, owner)
 
 	TenantSettings = []Setting{
-		{"max-publish-rate", "publish_rate", "rate", "events per second that it may publish, and at once; none: the server's rate", ""},
-		{"max-events-per-day", "max_events_per_day", "int", "events that it may publish on one day (UTC); 0: the server's limit", ""},
-		{"max-pending", "max_pending", "int", "pending deliveries that it may have; 0: the server's limit", ""},
-		{"proxy", "proxy", "content", "forward proxy of its endpoints that name none, and of its channels but for mails, such as http://user:password@proxy.example.com:3128; '' removes it", ""},
+		{"name", "name", "text", "name for people", ""},
+		{"label", "labels", "headers", "mark of your own, such as plan=gold; may be repeated", ""},
+		{"max-publish-rate", "publish_rate", "rate", "events per second that it may publish, and at once; none: the server's rate", "update"},
+		{"max-events-per-day", "max_events_per_day", "int", "events that it may publish on one day (UTC); 0: the server's limit", "update"},
+		{"max-pending", "max_pending", "int", "pending deliveries that it may have; 0: the server's limit", "update"},
+		{"proxy", "proxy", "content", "forward proxy of its endpoints that name none, and of its channels but for mails, such as http://user:password@proxy.example.com:3128; '' removes it", "update"},
 	}
 
 	IncidentSettings = []Setting{

@@ -224,6 +224,8 @@ var (
 			help: "a data: URL of a PNG, JPEG or WebP of at most 12 KiB. On a command line: echo \"data:image/png;base64,$(base64 -w0 logo.png)\""},
 	}}
 	termsBlank = blank{of: reflect.TypeFor[wire.TenantTerms](), rows: []input{
+		{at: "name", label: "Name", sample: "Acme Inc.", help: "for people. Empty: none but its own"},
+		{at: "labels", label: "Labels", sample: "plan: gold", help: "one on each line"},
 		{at: "publish_rate/per_second", label: "Events per second", sample: "the server's", help: "that it may publish. Empty: the server's rate"},
 		{at: "publish_rate/burst", label: "At once", help: "one second's worth if not given"},
 		{at: "max_events_per_day", label: "Events per day", sample: "the server's", help: "of UTC. Empty: the server's limit"},

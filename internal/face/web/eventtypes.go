@@ -206,6 +206,9 @@ func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {
 		m.Verdict.Next += " What an event contains is erased once it is delivered."
 	}
 	m.Verdict.Next += " " + say.Many(len(m.Subscribers), "endpoint gets", "endpoints get") + " events of this type."
+	if len(t.Labels) > 0 {
+		m.Verdict.Next += " Labels: " + pairs(t.Labels) + "."
+	}
 	if t.Description != "" {
 		m.Verdict.Next = sentence(t.Description) + " " + m.Verdict.Next
 	}

@@ -15,6 +15,7 @@ var (
 	typeBlank = blank{of: reflect.TypeFor[wire.NewEventType](), rows: []input{
 		{at: "name", label: "Event type", when: "create", sample: "invoice.paid", help: "dotted segments; it cannot be changed later"},
 		{at: "description", label: "Description", help: "for people: when is such an event published?"},
+		{at: "labels", label: "Labels", sample: "team: billing", help: "one on each line"},
 		{at: "check", label: "Check", help: "not set is off. refuse: an event that does not satisfy the schema is answered 422, and is not stored. off: events are not compared"},
 		{at: "retain", label: "Retain", help: "not set is all. none: what an event contains is erased once it is delivered, and none of its deliveries is a dead letter"},
 		{at: "schema", label: "JSON Schema of the data", when: "create", sample: `{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}`,

@@ -1,7 +1,9 @@
 package configuration
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -120,6 +122,33 @@ func (b *Book) ChangeSender(ctx context.Context, edit func(*grapnel.Sender) (*gr
 		return grapnel.SenderRecord(b.Sender()), nil
 	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Sender) })
 	return *r.Sender, err
+}
+
+// CreateTerms is ChangeTerms for a request that may be repeated: edit says what is stored with the
+// settings, and an answer that was stored for the request before is returned.
+func (b *Book) CreateTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (store.With, error)) (
+	is grapnel.Terms, answer *store.Answer, err error) {
+	var r grapnel.AccessRecord
+	for {
+		done, err := b.Change(ctx, Change{
+			Write: func(now *Snapshot) (store.Put, error) {
+				if err := now.Accepts(tenant); err != nil {
+					return store.Put{}, err
+				}
+				r = grapnel.TermsRecord(tenant, now.Terms(tenant))
+				with, err := edit(r.Terms)
+				if err != nil {
+					return store.Put{}, err
+				}
+				with.Operational = &store.Batch{Config: now.Version} // ErrStale if another node was faster
+				return b.o.Store.PutAccess(ctx, scope, r, with)
+			},
+			Apply: func(put store.Put) store.ConfigChanges { return accessKind.written(&r, put) },
+		})
+		if !errors.Is(err, store.ErrStale) {
+			return *cmp.Or(r.Terms, new(grapnel.Terms)), done.Answer, err
+		}
+	}
 }
 
 // DeleteAccess deletes an access record.

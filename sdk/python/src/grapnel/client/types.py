@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 6cf2ae662257c32b5b746c8512d6e10e712cbaf820baacf701959a46e4fd97ab."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 623e83fcaed413bbeda9da09d48ad25760fdb21f7698791fbf5feef75109b1ea."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Audit(TypedDict):
     "the actor's own words; of a key its name and scopes, of a policy or event type its name"
     tenant: str
     "tenant that owns the subject"
-    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
+    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'reveal_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
 
 
 class Backtest(TypedDict):
@@ -354,27 +354,6 @@ class Consumer(TypedDict):
     seen_at: str
 
 
-class Contact(TypedDict):
-    confirmed: bool
-    "false: it gets no messages"
-    confirmed_at: str | None
-    created_at: str
-    description: str
-    health: Health
-    id: str
-    mail: str | None
-    service: str
-    "smtp for a mail address, else the chat: slack, teams, discord …"
-    tenant: str
-    url: str | None
-    "masked"
-
-
-class ContactLink(TypedDict):
-    mail: str
-    "the address that is confirmed"
-
-
 class DeadLetterCount(TypedDict):
     all: int
     by_endpoint: list[EndpointDeadLetters]
@@ -410,11 +389,6 @@ class DedupeSettings(TypedDict):
 
 
 class DeleteChannelQuery(TypedDict):
-    reason: NotRequired[str]
-    "reason for the audit; at most 500 characters"
-
-
-class DeleteContactQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
@@ -545,7 +519,7 @@ class Endpoint(TypedDict):
     jwks_url: str | None
     "where receivers get the public keys of the secrets, as a JWK Set: a path on this server, or a complete URL with --public-url; null: no secret is an Ed25519 key"
     labels: dict[str, str]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: int
     "requests at once; 32 if not given"
     method: Literal['POST', 'PUT', 'PATCH']
@@ -618,7 +592,7 @@ class EndpointPatch(TypedDict):
     headers: NotRequired[dict[str, str | None] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str | None] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -747,6 +721,8 @@ class EventType(TypedDict):
     created_at: str
     description: str
     id: str
+    labels: dict[str, str]
+    "marks of your own"
     name: str
     "the type of the events"
     retain: Literal['all', 'none']
@@ -763,6 +739,8 @@ class EventTypePatch(TypedDict):
     check: NotRequired[Literal['off', 'refuse', None]]
     "refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"
     description: NotRequired[str | None]
+    labels: NotRequired[dict[str, str | None] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     retain: NotRequired[Literal['all', 'none', None]]
     "none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"
 
@@ -1495,23 +1473,6 @@ class ListChannelsQuery(TypedDict):
     "next of the previous page"
 
 
-class ListContact(TypedDict):
-    data: list[Contact]
-    next: str | None
-    "cursor of the next page; null: this is the last"
-
-
-class ListContactsQuery(TypedDict):
-    tenant: NotRequired[str]
-    "a tenant, for keys that are bound to none"
-    search: NotRequired[str]
-    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
-    limit: NotRequired[int]
-    "how many to return at most: 1 to 500, 50 if not given"
-    cursor: NotRequired[str]
-    "next of the previous page"
-
-
 ListDeadLettersQuery = TypedDict("ListDeadLettersQuery", {
     "type": "NotRequired[str]",
     "key": "NotRequired[str]",
@@ -2025,18 +1986,6 @@ class NewChannel(TypedDict):
     "the URL of a webhook as the service shows it (https://hooks.slack.com/services/…), or of a service as shoutrrr writes it: slack://…, telegram://…, smtp://…; it holds credentials, so answers show it masked"
 
 
-class NewContact(TypedDict):
-    confirmed: NotRequired[bool | None]
-    "the address needs no confirmation; only from keys without a tenant"
-    description: NotRequired[str | None]
-    mail: NotRequired[str | None]
-    "the address of one mailbox; this or url. A mail with a link asks to confirm it, and nothing else goes there before"
-    tenant: NotRequired[str | None]
-    "the key's tenant, else default"
-    url: NotRequired[str | None]
-    "the URL of a chat's webhook as the chat shows it, or as shoutrrr writes it: slack://…, teams://…, discord://…; this or mail. It holds credentials, so answers show it masked"
-
-
 class NewDiscard(TypedDict):
     reason: str
     "reason, stored with the delivery and in the audit"
@@ -2053,7 +2002,7 @@ class NewEndpoint(TypedDict):
     headers: NotRequired[dict[str, str] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -2127,6 +2076,8 @@ class NewEventType(TypedDict):
     description: NotRequired[str | None]
     example: NotRequired[Any]
     "data that satisfy the schema"
+    labels: NotRequired[dict[str, str] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     name: str
     "the type of the events"
     note: NotRequired[str | None]
@@ -2468,6 +2419,15 @@ class NewSourceRotation(TypedDict):
     "why; kept in the audit"
     secret: str
     "the new secret, 8 bytes or more"
+
+
+class NewTenant(TypedDict):
+    labels: NotRequired[dict[str, str] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
+    name: str
+    "what people call it"
+    tenant: NotRequired[str | None]
+    "its name in requests and keys; none: one that begins with ten_ is created"
 
 
 class NewTest(TypedDict):
@@ -3304,6 +3264,11 @@ RetryDeliveriesQuery = TypedDict("RetryDeliveriesQuery", {
 })
 
 
+class RevealedSecret(TypedDict):
+    secret: str
+    "whsec_… or whsk_…, the newest"
+
+
 class RevokePortalLinksQuery(TypedDict):
     subject: NotRequired[str]
     "only links and sessions of this person, as the links named it"
@@ -3346,34 +3311,6 @@ Selection = TypedDict("Selection", {
     "status_code": "int | None",
     "to": "str | None",
 })
-
-
-class Sender(TypedDict):
-    per_day: int | None
-    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
-    scopes: list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']]
-    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
-    subject: str | None
-    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
-    text: str | None
-    "template of texts, with the same; a link follows; none: {text}"
-    updated_at: str | None
-    "null: nothing was ever set"
-    url: str | None
-    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
-
-
-class SenderPatch(TypedDict):
-    per_day: NotRequired[int | None]
-    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
-    scopes: NotRequired[list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']] | None]
-    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
-    subject: NotRequired[str | None]
-    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
-    text: NotRequired[str | None]
-    "template of texts, with the same; a link follows; none: {text}"
-    url: NotRequired[str | None]
-    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
 
 
 class SentBody(TypedDict):
@@ -3669,10 +3606,16 @@ class TLSPatch(TypedDict):
 
 
 class Tenant(TypedDict):
+    created_at: str | None
+    "when it was registered, or the first of its settings was set; null: never"
+    labels: dict[str, str]
+    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: int | None
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
+    name: str | None
+    "what people call it; none: nothing but its own name"
     numbers: TenantNumbers | None
     "null without numbers=true"
     proxy: str | None
@@ -3703,10 +3646,14 @@ class TenantPublishRate(TypedDict):
 
 
 class TenantTermsPatch(TypedDict):
+    labels: NotRequired[dict[str, str | None] | None]
+    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: NotRequired[int | None]
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: NotRequired[int | None]
     "pending deliveries that it may have; none or 0: --max-pending"
+    name: NotRequired[str | None]
+    "what people call it; none: nothing but its own name"
     proxy: NotRequired[str | None]
     "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
@@ -3794,11 +3741,6 @@ class UpdateAlertRuleQuery(TypedDict):
 
 
 class UpdateChannelQuery(TypedDict):
-    reason: NotRequired[str]
-    "reason for the audit; at most 500 characters"
-
-
-class UpdateContactSenderQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
