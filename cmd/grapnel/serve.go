@@ -138,6 +138,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 		"address ranges of proxies whose X-Forwarded-For, -Proto, -Host and -Prefix are believed")
 	flags.BoolVar(&f.HTTPSOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.BoolVar(&f.MetricsOpen, "metrics-open", false, "show /metrics without a key")
+	flags.BoolVar(&f.SvixAPI, "svix-api", false, "serve the API of Svix at /api/v1 for its SDKs, and show secrets of endpoints again")
 	flags.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard at /; false: only the API")
 	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
 	flags.Var((*cli.Size)(&f.MaxEvent), "max-event", "largest data of one event")

@@ -235,6 +235,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Status:      s.statusPage(),
 		Metrics:     metrics,
 		MetricsOpen: o.MetricsOpen,
+		Reveals:     o.SvixAPI,
 		Gate:        s.gate,
 		Ready:       s.ready,
 		Cluster:     l.cluster(s),

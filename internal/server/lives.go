@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/face/api"
+	"github.com/grapnelhq/grapnel/internal/face/svix"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -178,5 +179,21 @@ func (l *life) besides(s *Server, api http.Handler) http.Handler {
 // front is the handler of all requests.
 func (l *life) front(s *Server, metrics http.Handler) http.Handler {
 	passes := l.passes(s)
-	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
+	face := l.face(s, metrics, passes)
+	return l.besides(s, l.withSvix(s, face, s.dashboard(l.guarded(s, face), passes)))
+}
+
+// withSvix puts the API of Svix before the pages, if the operator wants it.
+func (l *life) withSvix(s *Server, face, next http.Handler) http.Handler {
+	if !s.options.SvixAPI {
+		return next
+	}
+	other := l.guarded(s, svix.New(svix.Options{Bounds: s.options.Bounds.Svix, API: face, Tenants: l.engine, MaxEvent: s.options.MaxEvent}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, svix.Prefix) {
+			other.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api"
 	"github.com/grapnelhq/grapnel/internal/face/oidc"
+	"github.com/grapnelhq/grapnel/internal/face/svix"
 	"github.com/grapnelhq/grapnel/internal/face/web"
 	"github.com/grapnelhq/grapnel/internal/inbound/ingress"
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
@@ -88,6 +89,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	OutboxFiles  []string       // SQLite databases of producers, which sources may relay from
+	SvixAPI      bool           // serve the API of Svix at /api/v1 too, and show the secrets of endpoints again
 	NoDashboard  bool           // serve the API alone
 	NoStatusPage bool           // serve no public status page
 	Silent       bool           // count nothing and evaluate no alerts: only for measuring what that costs
@@ -150,6 +152,7 @@ type Bounds struct {
 	API       api.Bounds
 	Plain     plain.Bounds
 	Web       web.Bounds
+	Svix      svix.Bounds
 	OIDC      oidc.Bounds
 	Trace     trace.Bounds
 	Backlog   BacklogBounds
