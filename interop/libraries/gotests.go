@@ -23,7 +23,7 @@ type finding struct {
 // or skipped test is no pass.
 func (l *lab) goTest(ctx context.Context, dir, pkg, name string) ([]finding, error) {
 	// our own
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m", "-ldflags=-s -w", "-vet=off", "-run", "^"+name+"$",
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "prove", "-json", "-count=1", "-timeout=10m", "-ldflags=-s -w", "-vet=off", "-run", "^"+name+"$",
 		pkg) //nolint:gosec
 	cmd.Dir = filepath.Join(l.root, dir)
 	out, err := cmd.Output()

@@ -38,7 +38,7 @@ func (l *lab) build(ctx context.Context) error {
 }
 
 // serve starts a server and waits until it is ready.
-func (l *lab) serve(ctx context.Context, store string) (*server, error) {
+func (l *lab) serve(ctx context.Context, store string, flags ...string) (*server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func (l *lab) serve(ctx context.Context, store string) (*server, error) {
 		return nil, err
 	}
 	// our own
-	s.cmd = exec.CommandContext(ctx, l.binary, "serve", "--listen", addr, "--store", store, "--egress-allow", "127.0.0.0/8") //nolint:gosec
+	flags = append([]string{"serve", "--listen", addr, "--store", store, "--egress-allow", "127.0.0.0/8"}, flags...)
+	s.cmd = exec.CommandContext(ctx, l.binary, flags...) //nolint:gosec
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
