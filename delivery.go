@@ -82,7 +82,7 @@ func Statuses() []Status {
 // Test says whether the delivery is of a test event.
 func (d *Delivery) Test() bool { return d.ReasonCode == ReasonTest }
 
-// ReasonCode says why a delivery failed, or that it was a test.
+// ReasonCode says why a delivery failed, or that it was a test, or is for a later time.
 type ReasonCode string
 
 // The reason codes. ReasonNone belongs to deliveries that did not fail.
@@ -96,6 +96,7 @@ const (
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
 	ReasonErased       ReasonCode = "erased"  // its event was erased before it could be delivered
 	ReasonTest         ReasonCode = "test"    // of a test, whatever its status
+	ReasonLater        ReasonCode = "later"   // of a pending delivery that was not attempted, whose publisher has asked for a later time
 )
 
 // The triggers.

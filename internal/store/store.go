@@ -57,8 +57,8 @@ type Deliveries interface {
 	// Delivery), at most limit of them.
 	Heads(ctx context.Context, endpoint string, limit int) ([]Head, error)
 	// Head returns one pending delivery as a Head, or nil if it is final or absent. The second
-	// result is false if the delivery is pending but not the head of its lane; then neither Due nor
-	// Anchor is set.
+	// result is false if the delivery is pending but not the head of its lane; then Due is not set,
+	// and Anchor is the event's Incoming.NotBefore.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
 	// MakeDue makes heads due at h.At that have no lease, are due later because of their endpoint
 	// (Change.EndpointWide), and were recorded so before h.Before: their schedules were made during
@@ -92,6 +92,9 @@ type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
 	Targets []Target
 	Known   *Known // nil: only the event's id makes it a duplicate
+	// NotBefore is the earliest beginning of its deliveries' schedules; zero: at once. In a lane a
+	// delivery waits for it as the head, so those behind it wait as well.
+	NotBefore time.Time
 	// Minted says that the server has just made the event's id. A store need not look for an event
 	// with this id that was accepted on an earlier day.
 	Minted bool
@@ -102,7 +105,7 @@ type Target struct {
 	Endpoint string
 	Ordered  bool            // the delivery joins the lane of its event's key, if it has one
 	Trigger  grapnel.Trigger // of its first attempt
-	Delay    time.Duration   // of its first attempt, if the delivery is a head at once: its Due is AcceptedAt plus Delay
+	Delay    time.Duration   // of its first attempt, if it is a head at once: its Due is AcceptedAt, or NotBefore if that is later, plus Delay
 	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason, without a position
 
 	Uncounted bool // the drop is left out of the totals
@@ -196,7 +199,8 @@ type Change struct {
 	Epoch int64
 
 	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its
-	// Due is At plus NextDelay, its Anchor is At. If At is before it was created, both count from
+	// Due is At, or its event's NotBefore if that is later, plus NextDelay; its Anchor is At. If At is
+	// before it was created, both count from
 	// its creation.
 	NextDelay time.Duration
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Next leases at most `most` deliveries for a consumer. It waits up to `wait` for the first; no
@@ -90,7 +91,7 @@ func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 			ended = append(ended, core.Damaged(&ep, l, now))
 		case !ev.ErasedAt.IsZero():
 			ended = append(ended, core.Erased(&ep, l, now))
-		case core.Overdue(&ep.Policy, l.Trigger, l.Anchor, l.GrantedAt):
+		case core.Overdue(&ep.Policy, l.Trigger, began(&ep.Policy, &l), l.GrantedAt):
 			ended = append(ended, core.Outlived(&ep, l, now))
 		default:
 			messages = append(messages, Message{l, ev, r.begun(&l, ev)})
@@ -106,4 +107,9 @@ func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 		}
 	}
 	return messages, nil
+}
+
+// began is when the policy of a lease's delivery began to count its age.
+func began(p *policy.Policy, l *grapnel.Lease) time.Time {
+	return core.Began(p, &store.Head{Attempts: l.Number - 1, Anchor: l.Anchor, Due: l.Scheduled})
 }

@@ -406,6 +406,35 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 	})
 }
 
+// TestAMessageForLaterIsNotTooOldAtItsTime: its age counts from the time that its publisher asked
+// for.
+func TestAMessageForLaterIsNotTooOldAtItsTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue(func(ep *grapnel.Endpoint) {
+			ep.Policy.MaxAge, ep.Ordering = policy.Duration(time.Hour), grapnel.Unordered
+		})
+		now := time.Now()
+		for _, id := range []string{"leased", "left"} {
+			ev := &grapnel.Event{ID: id, Tenant: "default", Type: "order.made", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: now, AcceptedAt: now}
+			if _, err := w.engine.Publish(context.Background(), []store.Incoming{{Event: ev, NotBefore: now.Add(48 * time.Hour)}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		backoff.Wait(nil, 47*time.Hour)
+		if got := w.next(q, "c1", 1); len(got) > 0 {
+			t.Fatalf("before its time: %+v", got)
+		}
+		backoff.Wait(nil, time.Hour+time.Minute)
+		if got := w.next(q, "c1", 1); len(got) != 1 || got[0].Event.ID != "leased" {
+			t.Fatalf("at its time: %+v", got)
+		}
+		backoff.Wait(nil, time.Hour)
+		if d := w.delivery(2); d.ReasonCode != grapnel.ReasonExpired {
+			t.Errorf("an hour later the other is %+v", d)
+		}
+	})
+}
+
 // TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: a delivery retried by an operator never exceeds
 // max_age, and does not hide one that does.
 func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {

@@ -173,7 +173,7 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 		for _, h := range heads {
 			switch {
 			case h.Blocked || h.Due.After(now):
-			case core.Overdue(&ep.Policy, h.Trigger, h.Anchor, now):
+			case core.Overdue(&ep.Policy, h.Trigger, core.Began(&ep.Policy, &h), now):
 				old = append(old, core.Expired(ep, h, now))
 			case !core.Ageless(h.Trigger):
 				fresh++

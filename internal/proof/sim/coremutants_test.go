@@ -71,7 +71,7 @@ var coreMutants = []coreMutant{
 	{"pending deliveries of an endpoint with an open circuit end with max_age",
 		"	c.expire(now, ep)\n", ""},
 	{"pending deliveries end no earlier",
-		"if !h.urgent() && now.After(h.Anchor.Add(longest)) {", "if !h.urgent() && now.After(h.Anchor.Add(longest / 2)) {"},
+		"!h.urgent() && now.After(began.Add(longest)) {", "!h.urgent() && now.After(began.Add(longest / 2)) {"},
 	{"a sentence that was not carried out is carried out after the restart",
 		"		c.carryOut(now, ep)\n", ""},
 	{"whoever enables an endpoint begins anew",

@@ -58,6 +58,9 @@ const (
 // BackMutants lists the mutants of a store that goes back.
 func BackMutants() []Mutant { return []Mutant{SendsByNumber, RecordsByNumber} }
 
+// DeliversAtOnce is the mutant of a history with deliveries for later.
+const DeliversAtOnce Mutant = "commits an event for later without its time"
+
 // mutate puts the run's mutant between the node and its store.
 func (w *world) mutate(s store.Store) store.Store {
 	if w.options.Mutant == None {
@@ -76,6 +79,9 @@ func (m *mutated) is(k Mutant, oneIn int) bool {
 }
 
 func (m *mutated) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	if m.is(DeliversAtOnce, 10) {
+		b.Events[0].NotBefore = time.Time{}
+	}
 	if t := b.Events[0].Targets; len(t) > 1 && m.is(LosesATarget, 10) {
 		b.Events[0].Targets = t[1:]
 	}

@@ -13,7 +13,7 @@ import (
 
 // try makes one call and repeats it, with the same id, until it gets a success.
 func (w *world) try(p *published, done func()) {
-	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now,
+	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now, NotBefore: p.notBefore,
 		Endpoints: ids(w.subscribers(p.tenant))} // as matched now; replaced by the endpoints at the commit, if there is one
 	again := func(result history.Result) {
 		call.Result, call.Return = result, w.agenda.now
@@ -87,7 +87,11 @@ func (w *world) append(p *published) ([]store.Head, error) {
 		targets = append(targets, target(&r.config))
 	}
 	ev := p.event(w.now())
-	accepted, err := w.store.Append(ctx, store.Batch{Config: w.version(), Events: []store.Incoming{{Event: ev, Targets: targets}}})
+	in := store.Incoming{Event: ev, Targets: targets}
+	if p.notBefore > 0 {
+		in.NotBefore = w.base.Add(p.notBefore)
+	}
+	accepted, err := w.store.Append(ctx, store.Batch{Config: w.version(), Events: []store.Incoming{in}})
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
 		if _, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {

@@ -132,6 +132,9 @@ func (s *stage) publishers(try func(p *published, done func())) {
 		}
 		p := &published{id: fmt.Sprintf("evt_%d", len(s.byID)), key: key, tenant: tenant}
 		s.byID[p.id] = p
+		if s.options.Later && s.rand.IntN(4) == 0 {
+			p.notBefore = s.agenda.now + s.between(time.Second, time.Minute)
+		}
 		s.trying++
 		try(p, func() {
 			s.trying--

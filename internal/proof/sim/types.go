@@ -19,6 +19,7 @@ type Options struct {
 	Tidy   bool   // operators replay finished deliveries, and expired rows are purged
 	Tiny   bool   // all bounds of the core are as small as they may be, or a little more
 	Wishes bool   // receivers answer with webhook-delivery now and then
+	Later  bool   // publishers ask for deliveries at a later time now and then
 	Back   bool   // the store goes back to an earlier state now and then, while the node runs
 	Trace  func(at time.Duration, line string)
 }
@@ -270,6 +271,7 @@ type plan struct {
 type published struct {
 	id, key, tenant string
 	poison          bool
+	notBefore       time.Duration // of its deliveries; 0: at once
 }
 
 // margin is how long before its lease ends a node treats it as expired.

@@ -26,7 +26,7 @@ func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 // that the node has taken over since the delivery was created was refused elsewhere, for all that
 // is known.
 func (ep *endpoint) free(h *head) bool {
-	return h.Attempts == 0 && h.trigger() == grapnel.TriggerSchedule && !h.urgent() && h.Anchor.Equal(h.CreatedAt) &&
+	return h.Attempts == 0 && h.trigger() == grapnel.TriggerSchedule && !h.urgent() && ep.began(h).Equal(h.CreatedAt) &&
 		h.CreatedAt.After(ep.refusedAt)
 }
 

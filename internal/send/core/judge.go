@@ -104,10 +104,10 @@ func (c *Core) expire(now time.Time, ep *endpoint) {
 	w.oldest = time.Time{}
 	var over []*head
 	for _, h := range w.waiting {
-		if !h.urgent() && now.After(h.Anchor.Add(longest)) {
+		if began := ep.began(h); !h.urgent() && now.After(began.Add(longest)) {
 			over = append(over, h)
 		} else {
-			w.oldest = earliest(w.oldest, h.Anchor)
+			w.oldest = earliest(w.oldest, began)
 		}
 	}
 	for _, h := range over {

@@ -248,7 +248,7 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 		}
 	}
 	if a.Number == 1 {
-		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())
+		m.lag.Observe(r.StartedAt.Sub(core.Began(&a.Config.Policy, &a.Head)).Seconds())
 	}
 	m.promise(&a, &r)
 }

@@ -155,7 +155,7 @@ func (o *orders) Probe(ctx context.Context, scope store.Scope, endpoint string, 
 	if err != nil {
 		return err
 	}
-	if len(heads) == 0 {
+	if len(heads) == 0 || core.ForLater(&ep.Policy, &heads[0], o.now()) {
 		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has no pending delivery to probe it with: send it a test")
 	}
 	entry := grapnel.AuditEntry{At: o.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestPauseDisableDelete: when the call returns no further attempt starts; pending deliveries are
@@ -82,6 +84,54 @@ func TestGoneDisables(t *testing.T) {
 		time.Sleep(time.Minute)
 		if d := b.deliveries("ep")[1]; d.Status != grapnel.Delivered {
 			t.Errorf("the one that waited is %s", d.Status)
+		}
+	})
+}
+
+// TestLater: an event for later is attempted at its time and by its schedule from then on, through a
+// restart and an outage before its time. A later event of its key waits behind it; one of another
+// key does not.
+func TestLater(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{then: status(500)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) {
+			ep.Policy, _ = policy.Preset("standard")
+			ep.PolicyName, ep.Policy.MaxAge, ep.Policy.MaxAttempts = "", policy.Duration(time.Hour), 2
+			ep.Policy.Schedule = policy.Schedule{Mode: policy.SincePrevious, Delays: []policy.Duration{0, policy.Duration(10 * time.Second)}, Tail: policy.TailStop}
+			ep.Policy.Jitter = policy.Jitter{}
+		})
+		began := time.Now()
+		at := began.Add(48 * time.Hour)
+		ev := &grapnel.Event{ID: "later", Tenant: "default", Type: "test.event", Key: "k", Data: []byte("{}"), ContentType: grapnel.JSONType,
+			OccurredAt: began, AcceptedAt: began}
+		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev, NotBefore: at}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.publish("k", 1)
+		for range 10 { // they open the circuit, and end
+			b.publish("other", 1)
+		}
+		time.Sleep(3 * time.Hour)
+		if d := b.deliveries("ep"); d[0].Status != grapnel.Pending || d[0].AttemptsMade != 0 || d[1].AttemptsMade != 0 {
+			t.Fatalf("before its time: %+v, %+v", d[0], d[1])
+		}
+		if n, _, err := b.engine.RetryAll(context.Background(), store.Everyone(), "ep", &grapnel.Selection{}, grapnel.By{}); n != 0 || err != nil {
+			t.Fatalf("a retry of all made %d attempts: %v", n, err)
+		}
+		if err := b.engine.Probe(context.Background(), store.Everyone(), "ep", grapnel.By{}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Fatalf("a probe: %v", err)
+		}
+		b.halt()
+		time.Sleep(time.Hour)
+		b.start(core.Options{})
+		r.answer(status(200))
+		b.publish("other", 1) // proves that the endpoint has recovered
+		time.Sleep(time.Until(at) - time.Second)
+		before := len(r.log())
+		time.Sleep(2 * time.Second)
+		got := r.log()[before:]
+		if len(got) != 2 || got[0].id != "later" || got[0].at.Before(at) || got[1].id != "evt_1" {
+			t.Fatalf("at its time: %+v", got)
 		}
 	})
 }

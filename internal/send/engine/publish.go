@@ -176,7 +176,7 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 // toMake counts the deliveries of accepted events that this node makes as soon as it can.
 func (p *publisher) toMake(conf *configuration.Snapshot, events []store.Incoming, placed []store.Placed) (shares []share) {
 	for i, is := range placed {
-		if is.Duplicate || is.Conflict {
+		if is.Duplicate || is.Conflict || !events[i].NotBefore.IsZero() {
 			continue
 		}
 		n := int64(0)

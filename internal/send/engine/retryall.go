@@ -12,7 +12,7 @@ import (
 // RetryAll attempts now what an endpoint's deliveries wait for: the heads that are due later or
 // blocked, and whose delivery the selection wants. The deliveries behind a head follow in order.
 // Each is a manual attempt, within the endpoint's limits. A head that is due already is left as it
-// is, so a repetition changes nothing. more says that the bound was reached.
+// is, so a repetition changes nothing; so is one whose publisher has asked for a later time. more says that the bound was reached.
 func (o *orders) RetryAll(ctx context.Context, scope store.Scope, endpoint string, s *grapnel.Selection, by grapnel.By) (
 	retried int, more bool, err error) {
 	ep := o.book.Snapshot().Endpoint(scope, endpoint)
@@ -80,7 +80,7 @@ func (o *orders) late(ctx context.Context, endpoint string, s *grapnel.Selection
 		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
 		case err != nil:
 			return nil, false, err
-		case !d.Status.Final() && d.EndpointID == endpoint && s.Of(d.Type, d.Key) && s.Ended(&d.Last):
+		case !d.Status.Final() && d.ReasonCode != grapnel.ReasonLater && d.EndpointID == endpoint && s.Of(d.Type, d.Key) && s.Ended(&d.Last):
 			found = append(found, d)
 		}
 	}

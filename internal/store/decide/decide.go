@@ -37,7 +37,7 @@ type Pending struct {
 	Position          int64  // in its lane; 0: it has no lane
 	Created, ReplayOf int64
 	Due               int64 // None: it is blocked, or behind the head of its lane
-	Anchor            int64 // None: it is behind the head of its lane
+	Anchor            int64 // when it became the head of its lane; before: Incoming.NotBefore, None: zero
 	Wide              int64 // when the endpoint delayed it (Change.EndpointWide); None: it did not
 	Attempts          int
 	Head, Blocked     bool
@@ -55,10 +55,14 @@ func (d *Pending) Shown() store.Head {
 	}
 }
 
-// Enter makes d a new pending delivery. first says that no pending delivery of its lane is before
-// it; the delay applies only then.
-func (d *Pending) Enter(first bool, delay time.Duration) {
-	if d.Due, d.Anchor, d.Wide = None, None, None; !d.Trigger.Counts() {
+// Enter makes d a new pending delivery, whose schedule begins at notBefore; zero: at once. first
+// says that no pending delivery of its lane is before it; the delay applies only then.
+func (d *Pending) Enter(first bool, delay time.Duration, notBefore time.Time) {
+	d.Due, d.Anchor, d.Wide = None, None, None
+	if !notBefore.IsZero() {
+		d.Anchor, d.Code = codec.Micros(notBefore), grapnel.ReasonLater
+	}
+	if !d.Trigger.Counts() {
 		d.Code = grapnel.ReasonTest
 	}
 	if first {
@@ -67,10 +71,13 @@ func (d *Pending) Enter(first bool, delay time.Duration) {
 }
 
 // Lead makes d the head of its lane and starts its policy's clock, but not before d was created,
-// even if the clock that finished its predecessor was behind.
+// even if the clock that finished its predecessor was behind. Its first attempt is not due before
+// its NotBefore and the delay. The anchor stays a time of the past: the core takes one in the future
+// for that of a clock that was wrong.
 func (d *Pending) Lead(at int64, delay time.Duration) {
+	notBefore := d.Anchor
 	d.Anchor = max(at, d.Created)
-	d.Head, d.Blocked, d.Due = true, false, codec.Micros(codec.Moment(d.Anchor).Add(delay))
+	d.Head, d.Blocked, d.Due = true, false, codec.Micros(codec.Moment(max(d.Anchor, notBefore)).Add(delay))
 }
 
 // Counts says whether the totals count an attempt that c records, d being as it was before.

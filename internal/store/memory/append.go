@@ -92,7 +92,7 @@ func (s *model) accept(in store.Incoming) (*event, []store.Head) {
 			s.end(d, &store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted})
 			continue
 		}
-		if s.wait(d, target.Ordered, target.Delay); d.Head {
+		if s.wait(d, target.Ordered, target.Delay, in.NotBefore); d.Head {
 			heads = append(heads, d.Shown())
 		}
 	}

@@ -87,7 +87,7 @@ func (s *model) create(e *event, p decide.Pending) *delivery {
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
 // delay applies to a head only.
-func (s *model) wait(d *delivery, ordered bool, delay time.Duration) {
+func (s *model) wait(d *delivery, ordered bool, delay time.Duration, notBefore time.Time) {
 	q, first := s.queue(d.Endpoint), true
 	q.pending.add(d)
 	if ordered && d.event.Key != "" {
@@ -97,7 +97,7 @@ func (s *model) wait(d *delivery, ordered bool, delay time.Duration) {
 		d.lane.pending.add(d)
 		first = d.lane.pending.first() == d
 	}
-	d.Enter(first, delay)
+	d.Enter(first, delay, notBefore)
 	s.enlist(d)
 }
 

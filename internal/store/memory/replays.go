@@ -120,7 +120,7 @@ func (s *model) Advance(_ context.Context, step store.ReplayStep) ([]store.Redel
 func (s *model) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
 	d := s.create(of.event, decide.Pending{Endpoint: of.Endpoint, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger})
 	done := store.Redelivered{Delivery: d.Seq, CreatedAt: codec.Moment(d.Created)}
-	if s.wait(d, ordered, delay); d.Head {
+	if s.wait(d, ordered, delay, time.Time{}); d.Head {
 		done.Head = d.head()
 	}
 	of.mark.ReplayedAt, of.mark.ReplayedBy, of.mark.ReplayedAs, of.mark.ReplayResult = done.CreatedAt, by, d.Seq, grapnel.Pending

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -20,10 +21,11 @@ func byName(a, b eventName) int {
 // incoming is an event as passed to a writer: its data, metadata and intake are encoded (frozen).
 type incoming struct {
 	grapnel.Event
-	frozen  codec.Frozen
-	targets []store.Target
-	known   *known
-	minted  bool
+	frozen    codec.Frozen
+	targets   []store.Target
+	known     *known
+	minted    bool
+	notBefore time.Time
 
 	kind        int32 // its number
 	first, last int64 // of its deliveries

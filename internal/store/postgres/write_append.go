@@ -35,7 +35,7 @@ func (s *database) batch(ctx context.Context, b *store.Batch) (*batch, error) {
 			return nil, err
 		}
 		frozen.events[i] = incoming{Event: *in.Event, frozen: f, targets: in.Targets, known: freezeKnown(in.Known),
-			minted: in.Minted}
+			minted: in.Minted, notBefore: in.NotBefore}
 		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
 	}
 	return frozen, nil
@@ -227,7 +227,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 			return nil, err
 		}
 	}
-	t.wait(p, target.Delay)
+	t.wait(p, target.Delay, e.notBefore)
 	return p, nil
 }
 

@@ -21,7 +21,7 @@ func (t *tx) next(p *place) *store.Head {
 }
 
 // wait adds a new delivery to the end of its lane, if it has one.
-func (t *tx) wait(p *place, delay time.Duration) {
+func (t *tx) wait(p *place, delay time.Duration, notBefore time.Time) {
 	p.fresh = true
 	t.places[p.Seq] = p
 	t.fresh = append(t.fresh, p)
@@ -31,7 +31,7 @@ func (t *tx) wait(p *place, delay time.Duration) {
 		p.Key, p.inLane, p.Position = l.key, l.number, l.given
 		l.add(p)
 	}
-	p.Enter(p.lane == nil || p.lane.first() == p, delay)
+	p.Enter(p.lane == nil || p.lane.first() == p, delay, notBefore)
 }
 
 // finish makes p final. If it was the head of its lane, the next one becomes the head, with this

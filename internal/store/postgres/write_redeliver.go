@@ -74,7 +74,7 @@ func repeatOf(t *tx, o origin, trigger grapnel.Trigger, ordered bool, delay time
 		}
 	}
 	t.tally(p).made++
-	t.wait(p, delay)
+	t.wait(p, delay, time.Time{})
 	t.redeliveries = append(t.redeliveries, redelivery{p.Seq, o.event})
 	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.Seq, at: p.Created, by: by})
 	done := store.Redelivered{Delivery: p.Seq, CreatedAt: codec.Moment(p.Created)}

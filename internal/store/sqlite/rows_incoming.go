@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -21,9 +22,10 @@ type batch struct {
 // frozen ones.
 type incoming struct {
 	grapnel.Event
-	frozen  codec.Frozen
-	known   *known
-	targets []store.Target
+	frozen    codec.Frozen
+	known     *known
+	targets   []store.Target
+	notBefore time.Time
 }
 
 // keyHash is stored in the index of keys instead of the key. 0 is no key.

@@ -76,7 +76,7 @@ func (s *database) freeze(ctx context.Context, b *store.Batch, frozen *batch) er
 		if err != nil {
 			return err
 		}
-		e := incoming{Event: *in.Event, frozen: f, known: freezeKnown(in.Known), targets: in.Targets}
+		e := incoming{Event: *in.Event, frozen: f, known: freezeKnown(in.Known), targets: in.Targets, notBefore: in.NotBefore}
 		e.Data, e.Metadata, e.Intake = nil, nil, nil
 		frozen.events = append(frozen.events, e)
 	}
@@ -162,7 +162,7 @@ func enter(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
 				err = archive(t, d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
 			}
 		} else {
-			err = wait(t, d, target.Ordered, e.Key, target.Delay)
+			err = wait(t, d, target.Ordered, e.Key, target.Delay, e.notBefore)
 		}
 		if err != nil {
 			return store.Placed{}, err
@@ -203,7 +203,7 @@ func meet(t *tx, e *incoming) (*store.Placed, error) {
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
 // delay applies to a head only.
-func wait(t *tx, d *place, ordered bool, key string, delay time.Duration) error {
+func wait(t *tx, d *place, ordered bool, key string, delay time.Duration, notBefore time.Time) error {
 	first := true
 	if ordered && key != "" {
 		var err error
@@ -211,7 +211,7 @@ func wait(t *tx, d *place, ordered bool, key string, delay time.Duration) error 
 			return err
 		}
 	}
-	d.Enter(first, delay)
+	d.Enter(first, delay, notBefore)
 	if err := errors.Join(sumMade(t, d), sumQueued(t, d, 1)); err != nil {
 		return err
 	}

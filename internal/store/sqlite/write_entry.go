@@ -123,6 +123,7 @@ func (e *incoming) flow(f *codec.Flow) {
 	codec.Number(f, &e.frozen.Sum)
 	codec.Maybe(f, &e.known, (*known).flow)
 	codec.Many(f, &e.targets, flowTarget)
+	codec.Time(f, &e.notBefore)
 }
 
 func (k *known) flow(f *codec.Flow) {

@@ -105,7 +105,7 @@ func redeliver(t *tx, of *origin, trigger grapnel.Trigger, ordered bool, delay t
 	if err := t.q.addRedelivery.Int(d.Seq).Int(d.Event).Run(); err != nil {
 		return done, err
 	}
-	if err := wait(t, d, ordered, of.key, delay); err != nil {
+	if err := wait(t, d, ordered, of.key, delay, time.Time{}); err != nil {
 		return done, err
 	}
 	done.Delivery, done.CreatedAt = d.Seq, codec.Moment(d.Created)

@@ -52,6 +52,9 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 			Source: pick(t, "source", someSources...),
 		}
 		in := store.Incoming{Event: e, Minted: chance(t, "minted", 2)}
+		if chance(t, "not before", 6) {
+			in.NotBefore = now.Add(pick(t, "later", -time.Second, time.Second, time.Minute))
+		}
 		for _, ep := range someEndpoints {
 			if m.owners[ep] != e.Tenant || chance(t, "not for "+ep, 4) {
 				continue

@@ -82,7 +82,11 @@ func (m *model) settle(at time.Time, delay time.Duration) (heads []store.Head) {
 		if r.CreatedAt.After(at) {
 			from = r.CreatedAt
 		}
-		r.Waiting = grapnel.Waiting{Head: true, Due: from.Add(delay), Anchor: from}
+		begin := from
+		if r.Waiting.Anchor.After(begin) { // Incoming.NotBefore
+			begin = r.Waiting.Anchor
+		}
+		r.Waiting = grapnel.Waiting{Head: true, Due: begin.Add(delay), Anchor: from}
 		heads = append(heads, r.head())
 	}
 	return heads
@@ -100,7 +104,11 @@ func (r *row) head() store.Head {
 // add creates a delivery of e, in a lane or not, and returns the new heads.
 func (m *model) add(e *grapnel.Event, r row, ordered bool, delay time.Duration) []store.Head {
 	r.Seq, r.EventSeq, r.EventID = int64(len(m.rows)+1), e.Seq, e.ID
-	if r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key; r.trigger == grapnel.TriggerTest {
+	r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key
+	if !r.Waiting.Anchor.IsZero() { // Incoming.NotBefore
+		r.ReasonCode = grapnel.ReasonLater
+	}
+	if r.trigger == grapnel.TriggerTest {
 		r.ReasonCode = grapnel.ReasonTest
 	}
 	if ordered && r.Key != "" && r.Status == grapnel.Pending {
@@ -123,7 +131,8 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 			for _, t := range in.Targets {
 				r := row{trigger: t.Trigger}
 				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
-				if t.Drop != "" {
+				if r.Waiting.Anchor = in.NotBefore; t.Drop != "" {
+					r.Waiting = grapnel.Waiting{}
 					r.Status, r.Reason, r.FinishedAt, r.uncounted = grapnel.Dropped, t.Drop, e.AcceptedAt, t.Uncounted
 					r.uncounted = r.uncounted || t.Trigger == grapnel.TriggerTest
 				}

@@ -83,6 +83,7 @@ func (c *checker) addPublish(p *Publish) {
 	if !e.possible || p.Invoke < e.invoke {
 		e.invoke = p.Invoke
 	}
+	e.later = max(e.later, p.NotBefore)
 	if !e.possible || p.Result == OK && !e.ok {
 		e.key, e.hash = p.Key, p.Hash
 	}

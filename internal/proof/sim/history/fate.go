@@ -52,6 +52,10 @@ func (c *checker) received(d *delivery) {
 		if r.Start < e.invoke {
 			c.report(Phantom, d, r.Start, "received before it was published (%v)", e.invoke)
 		}
+		if early := r.Start+c.Limits.Transit < e.later; early && r.lined() && !c.did(d.id, Retry) && d.final != nil && d.final.ReplayOf == "" &&
+			!slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump }) {
+			c.report(Schedule, d, r.Start, "received before %v, the time that its publisher asked for", e.later)
+		}
 		if r.Event != d.eventID || r.Endpoint != d.endpoint.ID {
 			c.report(Corrupt, d, r.Start, "the delivery's id came with event %s at endpoint %s", r.Event, r.Endpoint)
 		}

@@ -103,6 +103,9 @@ type Publish struct {
 	Invoke time.Duration // just before the request was written
 	Return time.Duration // just after the answer was read; meaningless for Unknown
 	Result Result
+	// NotBefore is the time that the publisher asked for: no delivery is attempted before, unless an
+	// operator asks for the attempt, or for a replay.
+	NotBefore time.Duration
 	// Endpoints surely wanted the event when it was committed; each must have a delivery. Perhaps
 	// lists those that were created, changed or removed meanwhile. Any other endpoint must never
 	// see it.

@@ -11,6 +11,7 @@ type event struct {
 	ok       bool // some call was answered with success
 	invoke   time.Duration
 	returned time.Duration // of the earliest success
+	later    time.Duration // Publish.NotBefore
 	surely   []string
 	perhaps  []string
 	seen     bool // a delivery or a receipt of it exists
