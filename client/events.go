@@ -120,11 +120,12 @@ type RawEvent struct {
 	Data                  []byte
 	ContentType           string
 	OccurredAt            time.Time // zero: when it was accepted
+	DeliverAt             time.Time // zero: at once
 }
 
 // PublishRaw publishes an event with data that need not be JSON.
 func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error) {
-	q := query("type", e.Type, "key", e.Key, "id", e.ID, "tenant", e.Tenant, "occurred_at", e.OccurredAt)
+	q := query("type", e.Type, "key", e.Key, "id", e.ID, "tenant", e.Tenant, "occurred_at", e.OccurredAt, "deliver_at", e.DeliverAt)
 	body := e.Data
 	if body == nil {
 		body = []byte{}

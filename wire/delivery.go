@@ -19,7 +19,7 @@ type Delivery struct {
 	Key           string             `json:"key" nullable:"true"`
 	Sequence      int64              `json:"sequence" nullable:"true" doc:"position in its lane; null: it has no lane, or joined it a moment ago"`
 	Status        grapnel.Status     `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
-	ReasonCode    grapnel.ReasonCode `json:"reason_code" nullable:"true" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged; test: it was a test, which counts nowhere"`
+	ReasonCode    grapnel.ReasonCode `json:"reason_code" nullable:"true" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged; test: it was a test, which counts nowhere; later: it is pending until the time that its publisher asked for"`
 	Reason        string             `json:"reason" doc:"one sentence that explains the state"`
 	AttemptsMade  int                `json:"attempts_made"`
 	NextAttemptAt *time.Time         `json:"next_attempt_at" nullable:"true"`

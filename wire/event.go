@@ -15,6 +15,7 @@ type NewEvent struct {
 	ID            string            `json:"id" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
 	Tenant        string            `json:"tenant" form:"tenant" doc:"the key's tenant, else default"`
 	OccurredAt    *time.Time        `json:"occurred_at" doc:"when it happened; none: when it was accepted"`
+	DeliverAt     *time.Time        `json:"deliver_at" doc:"when its deliveries begin, at most 30 days ahead (--max-ahead); none, or a time that has passed: at once. The event is durable now. Later events of its key wait behind it, because order is the promise; a replay does not wait"`
 	Metadata      map[string]string `json:"metadata" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
 	Data          json.RawMessage   `json:"data" required:"true" doc:"any JSON; stored and delivered byte for byte"`
 }

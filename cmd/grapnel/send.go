@@ -15,6 +15,7 @@ func (s *session) sendCommand() *cobra.Command {
 	var in client.NewEvent
 	var data, contentType string
 	var occurred cli.Moment
+	var at cli.Ahead
 	var dry bool
 	c := &cobra.Command{
 		Use: "send TYPE", Short: "Publish an event",
@@ -40,6 +41,7 @@ func (s *session) sendCommand() *cobra.Command {
 		Example: "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1\n" +
 			"grapnel send invoice.paid -d @invoice.json --id inv_1-paid\n" +
 			"grapnel send invoice.paid -d @invoice.json --dry-run\n" +
+			"grapnel send trial.ends -d '{}' --key acme --at 14d\n" +
 			"generate | grapnel send report.ready --content-type text/csv",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			none := []byte("{}")
@@ -50,14 +52,14 @@ func (s *session) sendCommand() *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			in.Type, in.Data, in.OccurredAt = args[0], body, occurred.Pointer()
+			in.Type, in.Data, in.OccurredAt, in.DeliverAt = args[0], body, occurred.Pointer(), at.Pointer()
 			if dry {
 				return dryRun(ctx, r, in)
 			}
 			var p *client.Published
 			if contentType != "" {
 				p, err = r.PublishRaw(ctx, client.RawEvent{
-					Type: in.Type, Key: in.Key, ID: in.ID, Tenant: in.Tenant, Data: body, ContentType: contentType, OccurredAt: occurred.Time,
+					Type: in.Type, Key: in.Key, ID: in.ID, Tenant: in.Tenant, Data: body, ContentType: contentType, OccurredAt: occurred.Time, DeliverAt: at.Time,
 				})
 			} else if !json.Valid(body) {
 				return cli.View{}, &cli.Fault{Exit: cli.ExitUsage, Code: "malformed", Text: "-d: the data is not JSON",
@@ -80,6 +82,8 @@ func (s *session) sendCommand() *cobra.Command {
 	f.StringVar(&in.Tenant, "tenant", "", "tenant that owns the event")
 	f.StringToStringVar(&in.Metadata, "metadata", nil, "stored with the event; may be repeated")
 	f.Var(&occurred, "occurred-at", "when it happened; now if not given")
+	f.Var(&at, "at", "when its deliveries begin; later events of its key wait behind it")
+	cli.Sets(f, "at", "deliver_at")
 	f.StringVar(&contentType, "content-type", "", "publish the data as bytes of this type instead of as JSON")
 	f.BoolVar(&dry, "dry-run", false, "list the endpoints that would get the event, and why; publish nothing")
 	c.MarkFlagsMutuallyExclusive("dry-run", "content-type")

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/server"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // heapFloor is memory that is never touched: it costs none, but counts as live when the collector
@@ -143,6 +144,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
 	flags.Var((*cli.Size)(&f.MaxEvent), "max-event", "largest data of one event")
 	flags.Var((*cli.Size)(&f.MaxBody), "max-body", "largest body of a request to a source")
+	cli.DurationVar(flags, &f.MaxAhead, "max-ahead", server.DefaultMaxAhead, "how far ahead deliver_at of an event may be")
 	flags.Var((*cli.Size)(&f.DatabaseSpace), "database-space",
 		"space that a PostgreSQL database may use, for the alert disk_full; none without it")
 	flags.IntVar(&f.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
@@ -198,6 +200,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	faults.When(f.MaxPending < 0, "--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
 	faults.When(f.MaxEndpoints < 0, "--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
 	faults.When(f.MaxTypes < 0, "--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
+	faults.When(f.MaxAhead <= 0 || f.MaxAhead > policy.MaxAge, "--max-ahead %s: it must be greater than 0, and at most %s", f.MaxAhead, policy.Duration(policy.MaxAge))
 	faults.When(f.EventsPerDay < 0, "--max-events-per-day %d: it must not be negative; 0 is no limit", f.EventsPerDay)
 	one := f.StorePassword
 	faults.When(one.File != "" && one.Command != "", "--store-password-file and --store-password-command: give one of the two")

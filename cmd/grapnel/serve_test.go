@@ -173,6 +173,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --max-endpoints -1", nil, "must not be negative", 2},
 		{"serve --max-types -1", nil, "must not be negative", 2},
 		{"serve --max-events-per-day -1", nil, "must not be negative", 2},
+		{"serve --max-ahead 0s", nil, "must be greater than 0", 2},
 		{"serve --max-publish-rate 10/0", nil, "is not a rate", 2},
 		{"serve --max-publish-rate 0", nil, "write a rate from 0.0001", 2},
 		{"serve --oidc-client-id a", nil, "without --oidc-issuer", 2},

@@ -198,7 +198,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 	return api.New(api.Options{
 		Bounds: o.Bounds.API, Transform: o.Bounds.Egress.Transform,
 		Engine: l.engine, History: l.store, Idempotency: l.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: s.proxies, Log: o.Log,
+		MaxEvent: o.MaxEvent, MaxAhead: o.MaxAhead, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: s.proxies, Log: o.Log,
 		CheckURL: func(url string) error {
 			return egress.CheckURL(url, s.urlRules())
 		},

@@ -41,6 +41,7 @@ const (
 	DefaultStore        = "sqlite:./grapnel-data/grapnel.db"
 	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxEvent     = api.DefaultMaxEvent
+	DefaultMaxAhead     = api.DefaultMaxAhead
 	DefaultMaxBody      = ingress.DefaultMaxBody
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
@@ -96,6 +97,7 @@ type Options struct {
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
+	MaxAhead     time.Duration  // how far ahead an event's deliver_at may be
 	// bytes that a PostgreSQL database may use, for the alert disk_full; 0: unknown
 	DatabaseSpace int64
 	MaxBody       int64              // bytes of the body of a request to a source

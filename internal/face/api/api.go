@@ -85,6 +85,7 @@ type Options struct {
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
+	MaxAhead     time.Duration                 // how far ahead deliver_at may be; 0: DefaultMaxAhead
 	PublicURL    *url.URL                      // what links in answers begin with; nil: as the request says, and paths for sources
 	Proxies      func() []netip.Prefix         // whose X-Forwarded-Proto, -Host and -Prefix are believed; nil: none
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
@@ -121,6 +122,9 @@ type Options struct {
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
 const DefaultMaxEvent = 256 << 10
+
+// DefaultMaxAhead is how far ahead deliver_at may be unless Options say otherwise.
+const DefaultMaxAhead = 30 * 24 * time.Hour
 
 // api is what all handlers share. Nothing in it changes after New but the claims and streams.
 type api struct {

@@ -40,6 +40,7 @@ func eventRoutes() []route {
 				{name: "id", form: "id", doc: "makes publishing idempotent"},
 				{name: "tenant", form: "tenant", doc: "tenant that owns the event"},
 				{name: "occurred_at", form: "time", doc: "when it happened"},
+				{name: "deliver_at", form: "time", doc: "when its deliveries begin; later events of its key wait behind it"},
 			},
 			body:  &intake{limit: perData, verbatim: true},
 			takes: rawBody{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},

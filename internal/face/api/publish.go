@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -22,7 +24,7 @@ import (
 type draft struct {
 	kind, key, id, tenant      optional
 	aggregateType, aggregateID optional
-	occurredAt                 optional
+	occurredAt, deliverAt      optional
 	metadata                   map[string]string
 	data                       []byte
 	hasData                    bool
@@ -46,6 +48,8 @@ func (d *draft) text(name string) *optional {
 		return &d.aggregateID
 	case "occurred_at":
 		return &d.occurredAt
+	case "deliver_at":
+		return &d.deliverAt
 	}
 	return nil
 }
@@ -222,7 +226,24 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 	if is := c.traceparent(); is != "" && ev.Metadata[grapnel.TraceKey] == "" {
 		ev.SetTrace(is)
 	}
-	return store.Incoming{Event: ev, Minted: !d.id.given}
+	return store.Incoming{Event: ev, Minted: !d.id.given, NotBefore: a.notBefore(c, d, base, f)}
+}
+
+// notBefore is when the event's deliveries begin; zero: at once, as at a time that has passed.
+func (a *api) notBefore(c *call, d *draft, base string, f *strict.Faults) time.Time {
+	if !d.deliverAt.given {
+		return time.Time{}
+	}
+	at, _ := strict.ParseTime(d.deliverAt.text)
+	switch {
+	case !strict.IsTime(d.deliverAt.text):
+		f.Add(base+"deliver_at", strict.TimeRule)
+	case at.Sub(c.now) > a.MaxAhead:
+		f.Add(base+"deliver_at", "must be at most %s ahead (--max-ahead)", policy.Duration(a.MaxAhead))
+	case at.After(c.now):
+		return at
+	}
+	return time.Time{}
 }
 
 // traceparent is the trace context of the request; empty if there is none, several, or one that is

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -80,6 +82,46 @@ func TestPublishFillsInTheRest(t *testing.T) {
 	id = w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)["id"].(string)
 	if ev := w.event(id); ev.Tenant != "default" {
 		t.Errorf("the tenant is %q", ev.Tenant)
+	}
+}
+
+// TestDeliverAt: an event for later is accepted now, by every way of publishing, and its delivery
+// says until when it waits and why. What has passed is now; the bound is an option.
+func TestDeliverAt(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.MaxAhead = time.Hour })
+	w.endpoint(admin, "")
+	at := func(after time.Duration) string { return w.clock.Add(after).UTC().Format(time.RFC3339Nano) }
+	waits := func(key string, after time.Duration) {
+		t.Helper()
+		d := w.must(200, "GET", "/v1/deliveries?key="+key, "")["data"].([]any)[0].(map[string]any)
+		next, err := time.Parse(time.RFC3339Nano, d["next_attempt_at"].(string))
+		if err != nil || !next.Equal(w.clock.Add(after).Truncate(time.Microsecond)) {
+			t.Errorf("%s: the next attempt is at %v", key, d["next_attempt_at"])
+		}
+		if asked := strings.Contains(d["reason"].(string), "because its publisher asked"); asked != (after > 0) {
+			t.Errorf("%s: the reason is %s", key, d["reason"])
+		}
+	}
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"one","deliver_at":"`+at(time.Hour)+`"}`)
+	waits("one", time.Hour)
+	w.must(202, "POST", "/v1/events/batch", `{"events":[{"type":"a","data":1,"key":"two","deliver_at":"`+at(time.Minute)+`"},
+		{"type":"a","data":1,"key":"three"}]}`)
+	waits("two", time.Minute)
+	waits("three", 0)
+	w.must(202, "POST", "/v1/events/raw?type=a&key=four&deliver_at="+url.QueryEscape(at(time.Second)), "x", "Content-Type", "text/plain")
+	waits("four", time.Second)
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"five","deliver_at":"`+at(-time.Hour)+`"}`)
+	waits("five", 0)
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"six","deliver_at":null}`)
+	waits("six", 0)
+	refused := w.must(422, "POST", "/v1/events", `{"type":"a","data":1,"deliver_at":"`+at(time.Hour+time.Second)+`"}`)
+	if text := fmt.Sprint(refused["errors"]); !strings.Contains(text, "/deliver_at") || !strings.Contains(text, "at most 1h") {
+		t.Errorf("refused: %v", refused)
+	}
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"one"}`)
+	behind := w.must(200, "GET", "/v1/deliveries?key=one", "")["data"].([]any)[0].(map[string]any)
+	if behind["status"] != "held" || behind["next_attempt_at"] != nil {
+		t.Errorf("a later event of the key is %v", behind)
 	}
 }
 

@@ -91,9 +91,11 @@ func (s situation) reason() string {
 	case s.endpoint.Status == grapnel.EndpointDisabled:
 		return "held: its endpoint is disabled" + because(s.endpoint.DisabledReason)
 	case !d.Waiting.Head:
-		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key)
+		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key) + notBefore(d.Waiting.Anchor, s.now)
 	case d.Waiting.Blocked:
 		return "held: the policy blocks its key until an operator retries it with success or skips it" + after(d.Reason)
+	case d.ReasonCode == grapnel.ReasonLater && d.Waiting.Due.After(s.now):
+		return fmt.Sprintf("pending: it waits until %s because its publisher asked for a later time (deliver_at)", clock(d.Waiting.Due))
 	case s.tripped():
 		return "held: " + explain(s.health, s.now)
 	case s.endpoint.Queue != nil && !next.After(s.now):
@@ -151,6 +153,14 @@ var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonEndpointGone: "its endpoint was deleted",
 	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",
 	grapnel.ReasonErased:       "its event was erased before it could be delivered",
+}
+
+// notBefore is what the publisher of a delivery behind its key has asked for.
+func notBefore(at, now time.Time) string {
+	if !at.After(now) {
+		return ""
+	}
+	return ", and then until " + clock(at) + " because its publisher asked for a later time (deliver_at)"
 }
 
 func because(reason string) string {

@@ -85,6 +85,11 @@ func TestReasons(t *testing.T) {
 			"pending: the first attempt is scheduled for 2026-01-02T04:04:05Z", later},
 		{"behind its key", grapnel.Delivery{Status: grapnel.Pending, Key: `k"1`}, enabled, grapnel.Health{}, grapnel.Held,
 			`held: it waits behind earlier events of the key "k\"1"`, time.Time{}},
+		{"behind its key, for later", grapnel.Delivery{Status: grapnel.Pending, Key: "k", Waiting: grapnel.Waiting{Anchor: later}}, enabled,
+			grapnel.Health{}, grapnel.Held, `held: it waits behind earlier events of the key "k", and then until 2026-01-02T04:04:05Z ` +
+				"because its publisher asked for a later time (deliver_at)", time.Time{}},
+		{"for later", grapnel.Delivery{Status: grapnel.Pending, ReasonCode: grapnel.ReasonLater, Waiting: grapnel.Waiting{Head: true, Due: later, Anchor: now}}, enabled,
+			grapnel.Health{}, grapnel.Pending, "pending: it waits until 2026-01-02T04:04:05Z because its publisher asked for a later time (deliver_at)", later},
 		{"blocked", grapnel.Delivery{Status: grapnel.Pending, Key: "k", Reason: "failed: all attempts are used up",
 			Waiting: grapnel.Waiting{Head: true, Blocked: true}}, enabled, grapnel.Health{}, grapnel.Held,
 			"held: the policy blocks its key until an operator retries it with success or skips it; failed: all attempts are used up", time.Time{}},

@@ -50,7 +50,7 @@ func New(o Options) http.Handler {
 	if o.Keep == nil {
 		o.Keep = func() store.Keep { return store.Keep{} }
 	}
-	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	o.MaxEvent, o.MaxAhead = cmp.Or(o.MaxEvent, DefaultMaxEvent), cmp.Or(o.MaxAhead, DefaultMaxAhead)
 	history := limitedHistory{o.History}
 	o.History, o.Engine = history, limitedEngine{o.Engine, history}
 	if o.Replays != nil {

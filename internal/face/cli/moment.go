@@ -49,6 +49,27 @@ func (m *Moment) String() string {
 // Type names the kind of value in help texts.
 func (*Moment) Type() string { return "time" }
 
+// Ahead is a flag for a time to come: a time, or a duration from now.
+type Ahead struct{ time.Time }
+
+// Set reads the text form.
+func (a *Ahead) Set(text string) (err error) {
+	if wait, e := policy.ParseDuration(text); e == nil && wait >= 0 {
+		a.Time = time.Now().Add(wait)
+	} else if a.Time, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		err = errors.New("write 2026-01-31T12:00:00Z, or 6h or 7d for that long from now")
+	}
+	return err
+}
+
+func (a *Ahead) String() string { return (&Moment{Time: a.Time}).String() }
+
+// Type names the kind of value in help texts.
+func (*Ahead) Type() string { return "time|duration" }
+
+// Pointer is nil for a flag that was not given.
+func (a *Ahead) Pointer() *time.Time { return (&Moment{Time: a.Time}).Pointer() }
+
 // Pointer is nil for a flag that was not given.
 func (m *Moment) Pointer() *time.Time {
 	if m.IsZero() {

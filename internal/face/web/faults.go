@@ -55,6 +55,13 @@ func (v *visit) trial(sends bool) (t trialPlan, own error) {
 			t.Metadata[name], _ = value.(string)
 		}
 	}
+	if text := text("deliver_at"); text != "" {
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			t.DeliverAt = &at
+		} else {
+			wrongly("deliver_at", "must be a time such as 2030-01-31T12:00:00Z")
+		}
+	}
 	if t.twice, _ = in["twice"].(bool); sends && t.endpoint == "" {
 		wrongly("endpoint", "choose the endpoint that gets it")
 	}

@@ -252,6 +252,7 @@ var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
 	{at: "key", label: "Key", sample: "inv_123", help: "events of one key arrive in order. Empty: no order"},
 	{at: "data", label: "Data", help: "JSON. It is sent byte for byte: digits and the order of members stay"},
 	{at: "metadata", label: "Metadata", sample: "request: req_1", help: "one on each line"},
+	{at: "deliver_at", label: "Deliver at", sample: "2030-01-31T12:00:00Z", help: "with Publish: when its deliveries begin. Later events of its key wait behind it. Empty: at once"},
 	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
 	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
 	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 623e83fcaed413bbeda9da09d48ad25760fdb21f7698791fbf5feef75109b1ea."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 0ec0f046d037095f0fefa8c04abc5dc92ba34b1c082ff62295156f5e137c33bb."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Audit(TypedDict):
     "the actor's own words; of a key its name and scopes, of a policy or event type its name"
     tenant: str
     "tenant that owns the subject"
-    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'reveal_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
+    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
 
 
 class Backtest(TypedDict):
@@ -450,7 +450,7 @@ class Delivery(TypedDict):
     reason: str
     "one sentence that explains the state"
     reason_code: str | None
-    "why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged; test: it was a test, which counts nowhere"
+    "why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged; test: it was a test, which counts nowhere; later: it is pending until the time that its publisher asked for"
     replay_of: str | None
     "the delivery that this one repeats"
     replay_result: str | None
@@ -519,7 +519,7 @@ class Endpoint(TypedDict):
     jwks_url: str | None
     "where receivers get the public keys of the secrets, as a JWK Set: a path on this server, or a complete URL with --public-url; null: no secret is an Ed25519 key"
     labels: dict[str, str]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: int
     "requests at once; 32 if not given"
     method: Literal['POST', 'PUT', 'PATCH']
@@ -592,7 +592,7 @@ class EndpointPatch(TypedDict):
     headers: NotRequired[dict[str, str | None] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str | None] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -721,8 +721,6 @@ class EventType(TypedDict):
     created_at: str
     description: str
     id: str
-    labels: dict[str, str]
-    "marks of your own"
     name: str
     "the type of the events"
     retain: Literal['all', 'none']
@@ -739,8 +737,6 @@ class EventTypePatch(TypedDict):
     check: NotRequired[Literal['off', 'refuse', None]]
     "refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"
     description: NotRequired[str | None]
-    labels: NotRequired[dict[str, str | None] | None]
-    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     retain: NotRequired[Literal['all', 'none', None]]
     "none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"
 
@@ -2002,7 +1998,7 @@ class NewEndpoint(TypedDict):
     headers: NotRequired[dict[str, str] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -2056,6 +2052,8 @@ class NewEvent(TypedDict):
     "with aggregate_id instead of key, which becomes type/id; has no slash"
     data: Any
     "any JSON; stored and delivered byte for byte"
+    deliver_at: NotRequired[str | None]
+    "when its deliveries begin, at most 30 days ahead (--max-ahead); none, or a time that has passed: at once. The event is durable now. Later events of its key wait behind it, because order is the promise; a replay does not wait"
     id: NotRequired[str | None]
     "makes publishing idempotent: the same id again changes nothing"
     key: NotRequired[str | None]
@@ -2076,8 +2074,6 @@ class NewEventType(TypedDict):
     description: NotRequired[str | None]
     example: NotRequired[Any]
     "data that satisfy the schema"
-    labels: NotRequired[dict[str, str] | None]
-    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     name: str
     "the type of the events"
     note: NotRequired[str | None]
@@ -2421,15 +2417,6 @@ class NewSourceRotation(TypedDict):
     "the new secret, 8 bytes or more"
 
 
-class NewTenant(TypedDict):
-    labels: NotRequired[dict[str, str] | None]
-    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
-    name: str
-    "what people call it"
-    tenant: NotRequired[str | None]
-    "its name in requests and keys; none: one that begins with ten_ is created"
-
-
 class NewTest(TypedDict):
     data: NotRequired[Any]
     "any JSON"
@@ -2509,12 +2496,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
@@ -2981,6 +2968,8 @@ class PublishRawQuery(TypedDict):
     "tenant that owns the event"
     occurred_at: NotRequired[str]
     "when it happened"
+    deliver_at: NotRequired[str]
+    "when its deliveries begin; later events of its key wait behind it"
 
 
 class Published(TypedDict):
@@ -3262,11 +3251,6 @@ RetryDeliveriesQuery = TypedDict("RetryDeliveriesQuery", {
     "limit": "NotRequired[int]",
     "cursor": "NotRequired[str]",
 })
-
-
-class RevealedSecret(TypedDict):
-    secret: str
-    "whsec_… or whsk_…, the newest"
 
 
 class RevokePortalLinksQuery(TypedDict):
@@ -3606,16 +3590,10 @@ class TLSPatch(TypedDict):
 
 
 class Tenant(TypedDict):
-    created_at: str | None
-    "when it was registered, or the first of its settings was set; null: never"
-    labels: dict[str, str]
-    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: int | None
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
-    name: str | None
-    "what people call it; none: nothing but its own name"
     numbers: TenantNumbers | None
     "null without numbers=true"
     proxy: str | None
@@ -3646,14 +3624,10 @@ class TenantPublishRate(TypedDict):
 
 
 class TenantTermsPatch(TypedDict):
-    labels: NotRequired[dict[str, str | None] | None]
-    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: NotRequired[int | None]
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: NotRequired[int | None]
     "pending deliveries that it may have; none or 0: --max-pending"
-    name: NotRequired[str | None]
-    "what people call it; none: nothing but its own name"
     proxy: NotRequired[str | None]
     "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
