@@ -139,6 +139,7 @@ func (v *visit) parsed(text string) (s search, err error) {
 		}
 		s.Filter.Filter = grammar.With(s.Filter.Filter, "source", s.Source)
 	}
+	v.tenant = s.Filter.Tenant
 	return s, nil
 }
 

@@ -73,7 +73,7 @@ func channelName(c *client.Channel) string {
 // whose has a name only where rows of several tenants can stand together, and not for the tenant of
 // those that name none.
 func (v *visit) whose(tenant string) whose {
-	if v.session.Tenant != "" || tenant == grapnel.DefaultTenant || !grapnel.BindsTenant(tenant) {
+	if v.session.Tenant != "" || v.tenant != "" || tenant == grapnel.DefaultTenant || !grapnel.BindsTenant(tenant) {
 		return whose{}
 	}
 	return whose{tenant, v.link("/customers/" + url.PathEscape(tenant))}

@@ -111,6 +111,7 @@ type visit struct {
 	refusal *client.Error   // why the API refused the form that is drawn again
 	said    string          // what the next page says, in a frame
 	meant   *client.Meaning // of the bare word of the page's search
+	tenant  string          // that the page's search is limited to; empty: none
 	secret  *secretModel    // an action made a secret, which is shown in place of the next page
 }
 
