@@ -83,7 +83,7 @@ func (r *route) prepareBroker(s *Sender, e *grapnel.Endpoint, now time.Time) *ro
 	if err := r.prepareTLS(e); err != nil {
 		return r.unusable(policy.ClassTLS, err.Error())
 	}
-	if err := r.prepareProxies(s, e.Proxy.Text, r.tenants); err != nil {
+	if err := r.prepareProxies(s, e.Proxy.Text, r.through); err != nil {
 		return r.unusable(policy.ClassBlocked, err.Error())
 	}
 	if err := errors.Join(r.prepareSigner(e, now), r.prepareHeaders(e, s.opts.UserAgent, s.opts.Node)); err != nil {
