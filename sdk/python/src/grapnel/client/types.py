@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 0ec0f046d037095f0fefa8c04abc5dc92ba34b1c082ff62295156f5e137c33bb."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 7e508b5becb3ef753b2ff8d2c00597292529ed4b8344ad394260ac576e158e9a."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Audit(TypedDict):
     "the actor's own words; of a key its name and scopes, of a policy or event type its name"
     tenant: str
     "tenant that owns the subject"
-    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
+    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'reveal_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'erase', 'revoke']
 
 
 class Backtest(TypedDict):
@@ -354,6 +354,27 @@ class Consumer(TypedDict):
     seen_at: str
 
 
+class Contact(TypedDict):
+    confirmed: bool
+    "false: it gets no messages"
+    confirmed_at: str | None
+    created_at: str
+    description: str
+    health: Health
+    id: str
+    mail: str | None
+    service: str
+    "smtp for a mail address, else the chat: slack, teams, discord …"
+    tenant: str
+    url: str | None
+    "masked"
+
+
+class ContactLink(TypedDict):
+    mail: str
+    "the address that is confirmed"
+
+
 class DeadLetterCount(TypedDict):
     all: int
     by_endpoint: list[EndpointDeadLetters]
@@ -389,6 +410,11 @@ class DedupeSettings(TypedDict):
 
 
 class DeleteChannelQuery(TypedDict):
+    reason: NotRequired[str]
+    "reason for the audit; at most 500 characters"
+
+
+class DeleteContactQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
@@ -519,7 +545,7 @@ class Endpoint(TypedDict):
     jwks_url: str | None
     "where receivers get the public keys of the secrets, as a JWK Set: a path on this server, or a complete URL with --public-url; null: no secret is an Ed25519 key"
     labels: dict[str, str]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: int
     "requests at once; 32 if not given"
     method: Literal['POST', 'PUT', 'PATCH']
@@ -550,6 +576,8 @@ class Endpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: Literal['enabled', 'paused', 'disabled']
     "paused: deliveries are held; enabled if not given"
+    target: EndpointTarget | None
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: str
     "the key's tenant, else default"
     tls: EndpointTls | None
@@ -560,7 +588,7 @@ class Endpoint(TypedDict):
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
     updated_at: str
     url: str
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointDeadLetters(TypedDict):
@@ -592,7 +620,7 @@ class EndpointPatch(TypedDict):
     headers: NotRequired[dict[str, str | None] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str | None] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -613,14 +641,16 @@ class EndpointPatch(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
+    target: NotRequired[TargetPatch | None]
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tls: NotRequired[TLSPatch | None]
     "a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"
     trace: NotRequired[bool | None]
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: NotRequired[str]
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    url: NotRequired[str | None]
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class EndpointPresetShape(TypedDict):
@@ -654,6 +684,20 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
     "to": "NotRequired[str]",
     "bucket": "NotRequired[Literal['minute', 'hour', 'day']]",
 })
+
+
+class EndpointTarget(TypedDict):
+    address: NotRequired[str]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str]]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str]
 
 
 class EndpointTls(TypedDict):
@@ -721,6 +765,8 @@ class EventType(TypedDict):
     created_at: str
     description: str
     id: str
+    labels: dict[str, str]
+    "marks of your own"
     name: str
     "the type of the events"
     retain: Literal['all', 'none']
@@ -737,6 +783,8 @@ class EventTypePatch(TypedDict):
     check: NotRequired[Literal['off', 'refuse', None]]
     "refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"
     description: NotRequired[str | None]
+    labels: NotRequired[dict[str, str | None] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     retain: NotRequired[Literal['all', 'none', None]]
     "none: what an event contains is erased within seconds once it is delivered everywhere and none of its deliveries is a dead letter; all if not given"
 
@@ -1469,6 +1517,23 @@ class ListChannelsQuery(TypedDict):
     "next of the previous page"
 
 
+class ListContact(TypedDict):
+    data: list[Contact]
+    next: str | None
+    "cursor of the next page; null: this is the last"
+
+
+class ListContactsQuery(TypedDict):
+    tenant: NotRequired[str]
+    "a tenant, for keys that are bound to none"
+    search: NotRequired[str]
+    "only things whose name, description or URL contains this, or whose id begins with it; letters may be small or capital"
+    limit: NotRequired[int]
+    "how many to return at most: 1 to 500, 50 if not given"
+    cursor: NotRequired[str]
+    "next of the previous page"
+
+
 ListDeadLettersQuery = TypedDict("ListDeadLettersQuery", {
     "type": "NotRequired[str]",
     "key": "NotRequired[str]",
@@ -1982,6 +2047,18 @@ class NewChannel(TypedDict):
     "the URL of a webhook as the service shows it (https://hooks.slack.com/services/…), or of a service as shoutrrr writes it: slack://…, telegram://…, smtp://…; it holds credentials, so answers show it masked"
 
 
+class NewContact(TypedDict):
+    confirmed: NotRequired[bool | None]
+    "the address needs no confirmation; only from keys without a tenant"
+    description: NotRequired[str | None]
+    mail: NotRequired[str | None]
+    "the address of one mailbox; this or url. A mail with a link asks to confirm it, and nothing else goes there before"
+    tenant: NotRequired[str | None]
+    "the key's tenant, else default"
+    url: NotRequired[str | None]
+    "the URL of a chat's webhook as the chat shows it, or as shoutrrr writes it: slack://…, teams://…, discord://…; this or mail. It holds credentials, so answers show it masked"
+
+
 class NewDiscard(TypedDict):
     reason: str
     "reason, stored with the delivery and in the audit"
@@ -1998,7 +2075,7 @@ class NewEndpoint(TypedDict):
     headers: NotRequired[dict[str, str] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
     labels: NotRequired[dict[str, str] | None]
-    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
+    "marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"
     max_concurrency: NotRequired[int | None]
     "requests at once; 32 if not given"
     method: NotRequired[Literal['POST', 'PUT', 'PATCH', None]]
@@ -2021,6 +2098,8 @@ class NewEndpoint(TypedDict):
     "the id of a source: only events that it received; none: events of any origin"
     status: NotRequired[Literal['enabled', 'paused', 'disabled', None]]
     "paused: deliveries are held; enabled if not given"
+    target: NotRequired[Target | None]
+    "a broker that gets deliveries as messages, in the place of a URL; none: the URL gets them"
     tenant: NotRequired[str | None]
     "the key's tenant, else default"
     tls: NotRequired[TLS | None]
@@ -2029,8 +2108,8 @@ class NewEndpoint(TypedDict):
     "requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"
     transform: NotRequired[str | None]
     "a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"
-    url: str
-    "URL that gets deliveries as requests; values of its query are [redacted] for a caller who may not change the endpoint"
+    url: NotRequired[str | None]
+    "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
 
 
 class NewErasure(TypedDict):
@@ -2074,6 +2153,8 @@ class NewEventType(TypedDict):
     description: NotRequired[str | None]
     example: NotRequired[Any]
     "data that satisfy the schema"
+    labels: NotRequired[dict[str, str] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     name: str
     "the type of the events"
     note: NotRequired[str | None]
@@ -2417,6 +2498,15 @@ class NewSourceRotation(TypedDict):
     "the new secret, 8 bytes or more"
 
 
+class NewTenant(TypedDict):
+    labels: NotRequired[dict[str, str] | None]
+    "marks of your own; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
+    name: str
+    "what people call it"
+    tenant: NotRequired[str | None]
+    "its name in requests and keys; none: one that begins with ten_ is created"
+
+
 class NewTest(TypedDict):
     data: NotRequired[Any]
     "any JSON"
@@ -2496,12 +2586,12 @@ class Outbox(TypedDict):
 
 class OutboxPatch(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class OutboxSettings(TypedDict):
     dsn: NotRequired[str | None]
-    "how to connect to the producer's PostgreSQL, as in postgres://user:password@host:5432/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
+    "how to connect to the producer's database: postgres://user:password@host:5432/database, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file; required when there is none yet"
 
 
 class Overview(TypedDict):
@@ -3253,6 +3343,11 @@ RetryDeliveriesQuery = TypedDict("RetryDeliveriesQuery", {
 })
 
 
+class RevealedSecret(TypedDict):
+    secret: str
+    "whsec_… or whsk_…, the newest"
+
+
 class RevokePortalLinksQuery(TypedDict):
     subject: NotRequired[str]
     "only links and sessions of this person, as the links named it"
@@ -3295,6 +3390,34 @@ Selection = TypedDict("Selection", {
     "status_code": "int | None",
     "to": "str | None",
 })
+
+
+class Sender(TypedDict):
+    per_day: int | None
+    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
+    scopes: list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']]
+    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
+    subject: str | None
+    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
+    text: str | None
+    "template of texts, with the same; a link follows; none: {text}"
+    updated_at: str | None
+    "null: nothing was ever set"
+    url: str | None
+    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
+
+
+class SenderPatch(TypedDict):
+    per_day: NotRequired[int | None]
+    "messages that the contacts of one tenant get on one day (UTC), the questions to confirm among them; none or 0: 20"
+    scopes: NotRequired[list[Literal['read', 'replay', 'endpoints:write', 'secrets:reveal', 'payload:read', 'alerts:read']] | None]
+    "rights of the portal links in messages; none: read and replay. With endpoints:write a disabled endpoint can be enabled by it"
+    subject: NotRequired[str | None]
+    "template of titles and of subjects of mails, with {subject}, {text}, {endpoint}, {stage}, {cause}, {since}, {failed}, {waiting}, {dead}, {tenant}; none: {subject}"
+    text: NotRequired[str | None]
+    "template of texts, with the same; a link follows; none: {text}"
+    url: NotRequired[str | None]
+    "of the mail server, without recipients: smtp://user:password@host:587/?fromaddress=hooks@example.com&fromname=Acme; its password is not shown; none: nothing is sent to any contact"
 
 
 class SentBody(TypedDict):
@@ -3589,11 +3712,45 @@ class TLSPatch(TypedDict):
     "its private key, not encrypted; [redacted] in answers"
 
 
+class Target(TypedDict):
+    address: NotRequired[str | None]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str | None]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str] | None]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str | None]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str | None]
+
+
+class TargetPatch(TypedDict):
+    address: NotRequired[str | None]
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka']]
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    name: NotRequired[str | None]
+    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    options: NotRequired[dict[str, str | None] | None]
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    password: NotRequired[str | None]
+    "or token, without a username; [redacted] in answers. An update that moves address gives it again"
+    username: NotRequired[str | None]
+
+
 class Tenant(TypedDict):
+    created_at: str | None
+    "when it was registered, or the first of its settings was set; null: never"
+    labels: dict[str, str]
+    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: int | None
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: int | None
     "pending deliveries that it may have; none or 0: --max-pending"
+    name: str | None
+    "what people call it; none: nothing but its own name"
     numbers: TenantNumbers | None
     "null without numbers=true"
     proxy: str | None
@@ -3624,10 +3781,14 @@ class TenantPublishRate(TypedDict):
 
 
 class TenantTermsPatch(TypedDict):
+    labels: NotRequired[dict[str, str | None] | None]
+    "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: NotRequired[int | None]
     "events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"
     max_pending: NotRequired[int | None]
     "pending deliveries that it may have; none or 0: --max-pending"
+    name: NotRequired[str | None]
+    "what people call it; none: nothing but its own name"
     proxy: NotRequired[str | None]
     "URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"
     publish_rate: NotRequired[RateLimitPatch | None]
@@ -3715,6 +3876,11 @@ class UpdateAlertRuleQuery(TypedDict):
 
 
 class UpdateChannelQuery(TypedDict):
+    reason: NotRequired[str]
+    "reason for the audit; at most 500 characters"
+
+
+class UpdateContactSenderQuery(TypedDict):
     reason: NotRequired[str]
     "reason for the audit; at most 500 characters"
 
