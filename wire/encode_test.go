@@ -110,7 +110,9 @@ func TestAnswersHaveAFixedOrder(t *testing.T) {
 // written, so that the server reports their faults.
 func TestRequestsHaveWhatIsSet(t *testing.T) {
 	for want, in := range map[string]any{
-		`{"url":""}`: NewEndpoint{},
+		`{}`:                                  NewEndpoint{}, // a url or a target is required
+		`{"name":""}`:                         NewQueue{},
+		`{"target":{"kind":"","name":"a.b"}}`: NewEndpoint{Target: &Target{Name: "a.b"}},
 		`{"url":"https://a.example","policy":{"timeout":"3s"},"rate_limit":{"per_second":2.5},"status":"paused"}`: NewEndpoint{URL: "https://a.example",
 			Policy: json.RawMessage(`{"timeout":"3s"}`), RateLimit: &grapnel.RateLimit{PerSecond: 2.5}, Status: grapnel.EndpointPaused},
 		`{"name":"orders","lease":"1m0s"}`: NewQueue{Name: "orders", Lease: policy.Duration(time.Minute)},

@@ -193,7 +193,7 @@ func TestNoFileHasASecretInClear(t *testing.T) {
 	c := s.client(t, testKey)
 	plant(t, c, "other") // of which nothing was in clear before
 	page, err := c.Endpoints(t.Context(), client.EndpointFilter{})
-	if err != nil || len(page.Data) != 4 || !strings.HasSuffix(page.Data[0].URL, canaries()["endpoint's URL"]) {
+	if err != nil || len(page.Data) != 6 || !strings.HasSuffix(page.Data[0].URL, canaries()["endpoint's URL"]) {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if _, err := Backup(t.Context(), o.Store, filepath.Join(dir, "backup.db")); err != nil {
