@@ -58,6 +58,7 @@ func (p *brokerProcess) start() {
 	}
 	defer log.Close()
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a script may start the broker: both end together
 	if p.running == nil {
 		p.t.Cleanup(func() {
 			p.stop(true)
@@ -81,15 +82,26 @@ func (p *brokerProcess) start() {
 }
 
 func (p *brokerProcess) stop(hard bool) {
-	if hard || syscall.Kill(p.running.PID, syscall.SIGTERM) != nil {
-		p.running.Kill()
-		return
+	kill := func() {
+		_ = syscall.Kill(-p.running.PID, syscall.SIGKILL)
+		<-p.running.Done
 	}
-	select {
-	case <-p.running.Done:
-	case <-time.After(30 * time.Second):
-		p.running.Kill()
+	if hard || syscall.Kill(-p.running.PID, syscall.SIGTERM) != nil {
+		kill()
+	} else {
+		select {
+		case <-p.running.Done:
+		case <-time.After(30 * time.Second):
+			kill()
+		}
 	}
+	eventually(p.t, 30*time.Second, "the broker has ended", func() bool {
+		conn, err := net.DialTimeout("tcp", p.address, time.Second)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
 }
 
 func (p *brokerProcess) port() string {
