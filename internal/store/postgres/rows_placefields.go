@@ -23,8 +23,7 @@ var pendingFields = rows.Fields[*place]{
 	rows.Stored("head", "boolean", func(p *place) *bool { return &p.Head }).Changes(),
 	rows.Stored("blocked", "boolean", func(p *place) *bool { return &p.Blocked }).From("false"),
 	rows.Textual("trigger", func(p *place) *grapnel.Trigger { return &p.Trigger }).Changes(),
-	rows.Textual("code", func(p *place) *grapnel.ReasonCode { return &p.Code }).
-		From("CASE u.trigger WHEN 'test' THEN 'test' ELSE '' END"),
+	rows.Textual("code", func(p *place) *grapnel.ReasonCode { return &p.Code }).Changes(),
 	rows.Textual("reason", func(p *place) *string { return &p.Reason }).From("''"),
 	rows.Stored("status_code", "integer", func(p *place) *int32 { return &p.statusCode }).From("0"),
 	rows.Textual("class", func(p *place) *policy.Class { return &p.class }).From("''"),
