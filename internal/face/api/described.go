@@ -53,6 +53,7 @@ var tags = []openapi.Tag{
 	{Name: "Issues", About: "Failures that look alike, as one thing to work on.", Head: "Trouble"},
 	{Name: "Alerts", About: "Rules that tell people, and the alerts they have made."},
 	{Name: "Channels", About: "Slack, e-mail and other services that alerts go to."},
+	{Name: "Contacts", About: "Addresses and chats of customers, which are told when their endpoints fail."},
 	{Name: "Statistics", About: "Counts by hour and day."},
 	{Name: sourceTag, About: "Addresses that receive webhooks.", Head: "Receiving"},
 	{Name: "Queues", About: "Endpoints from which consumers lease messages."},

@@ -120,7 +120,7 @@ func senderForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := v.formPage("Sender of messages", v.form(&senderBlank, is.JSON(), nil), "Save", crumb{"Contacts", v.link("/contacts")}, crumb{"Sender of messages", ""})
+	m := v.formPage("Sender of messages", v.form(&senderBlank, is.JSON(), nil), "Save")
 	m.Verdict.say("How do messages reach contacts?", "", "The server now: "+cmp.Or(is.URL, "none, so nothing is sent to any contact")+".")
 	return m, nil
 }

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 7e508b5becb3ef753b2ff8d2c00597292529ed4b8344ad394260ac576e158e9a."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is bf87aca90ee2166cd1b36657e79c1699a933f2528ef447a01b8b7defb03e2545."""
 
 from __future__ import annotations
 
