@@ -293,7 +293,7 @@ func alertOf(t *testing.T, s running, tenant, endpoint string) string {
 }
 
 // forAdmins are pages that a key of a tenant may not see at all.
-var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings", "/incidents/new", "/incidents/{id}/update"}
+var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings", "/contacts/sender", "/incidents/new", "/incidents/{id}/update"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {

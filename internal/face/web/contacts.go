@@ -126,6 +126,9 @@ func senderForm(v *visit) (formModel, error) {
 }
 
 func saveSender(v *visit) (string, error) {
+	if _, err := v.client.Sender(v.Context()); err != nil { // a form without a change asks the API for nothing else
+		return "", err
+	}
 	return v.save(&senderBlank, "/contacts", "The sender is saved.", func(changes map[string]any) error {
 		_, err := v.client.UpdateSender(v.Context(), byDashboard, changes)
 		return err
