@@ -68,8 +68,6 @@ func (in *messageIn) check() (payload json.RawMessage, err error) {
 		return nil, invalid("cannot be set for one message: --retention-rule sets it for types", "body", "payloadRetentionPeriod")
 	case in.RetentionHours != nil:
 		return nil, invalid("cannot be set for one message: --retention-rule sets it for types", "body", "payloadRetentionHours")
-	case in.DeliverAt != nil:
-		return nil, invalid("is not possible here: a message is delivered at once", "body", "deliverAt")
 	}
 	if err := checkChannels(in.Channels, mostMessageChannels, "channels"); err != nil {
 		return nil, err
@@ -116,13 +114,13 @@ func createMessage(a *ask) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ev := wire.NewEvent{Type: in.EventType, Data: payload, Metadata: map[string]string{}}
+	ev := wire.NewEvent{Type: in.EventType, Data: payload, Metadata: map[string]string{}, DeliverAt: in.DeliverAt}
 	for key, all := range map[string][]string{channelsKey: in.Channels, tagsKey: in.Tags} {
 		if len(all) > 0 {
 			ev.Metadata[key] = joined(all)
 		}
 	}
-	out := messageOut{EventType: in.EventType, Channels: in.Channels, Tags: in.Tags, Payload: payload}
+	out := messageOut{EventType: in.EventType, Channels: in.Channels, Tags: in.Tags, Payload: payload, DeliverAt: in.DeliverAt}
 	if in.EventID != nil {
 		ev.ID, out.EventID = msgID(*in.EventID), *in.EventID
 		ev.Metadata[eventIDKey] = *in.EventID

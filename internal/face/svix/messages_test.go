@@ -11,6 +11,19 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
+// TestAMessageForLater: its deliveries begin at the time that the program has asked for.
+func TestAMessageForLater(t *testing.T) {
+	c := asAdmin(t)
+	c.app("later")
+	c.must(201, "POST", "/app/later/endpoint", `{"url":"`+all.receiver.URL+`/takes/later"}`)
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	put := c.must(202, "POST", "/app/later/msg", `{"eventType":"a","payload":{},"deliverAt":"`+later+`"}`)
+	at := c.must(200, "GET", "/app/later/msg/"+put["id"].(string)+"/endpoint", "")["data"].([]any)
+	if put["deliverAt"] != later || len(at) != 1 || !strings.HasPrefix(fmt.Sprint(at[0].(map[string]any)["nextAttempt"]), later[:len(later)-1]) {
+		t.Errorf("%v at %v", put, at)
+	}
+}
+
 func TestMessages(t *testing.T) {
 	c := asAdmin(t)
 	c.app("shop")

@@ -172,6 +172,7 @@ type messageOut struct {
 	Channels  []string        `json:"channels,omitempty"`
 	Tags      []string        `json:"tags,omitempty"`
 	Timestamp time.Time       `json:"timestamp"`
+	DeliverAt *time.Time      `json:"deliverAt,omitempty"` // in the answer to its creation
 }
 
 // standing is the state of a message at an endpoint.
