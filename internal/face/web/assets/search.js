@@ -74,11 +74,12 @@
   const box = $(".search:not([data-plain]) input[name=q]"); // a plain one takes a name, and no conditions
   if (box) {
     combobox(box, "suggestions", async (text, end) => {
-      const [start, word] = wordAt(text, end);
+      const [, word] = wordAt(text, end);
       await wait();
       return (await complete(word)).filter(s => s.word !== word).map(s => ({ label: s.word, says: s.says, pick: () => {
-        const more = s.word.endsWith(":") || s.word.endsWith("…");
-        box.setRangeText(s.word + (more ? "" : " "), start, end, "end");
+        // An option is taken for the word as it is now: more of it may have been typed since it was offered.
+        const more = s.word.endsWith(":") || s.word.endsWith("…"), now = box.selectionStart ?? box.value.length;
+        box.setRangeText(s.word + (more ? "" : " "), wordAt(box.value, now)[0], now, "end");
         if (more) box.dispatchEvent(new Event("input"));
       } }));
     });
