@@ -44,7 +44,7 @@ func TestNoTableHasASecretInClear(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(page.Data) != 4 { // two of each tenant
+				if len(page.Data) != 6 { // three of each tenant
 					return false
 				}
 			}

@@ -103,7 +103,8 @@ var codes = map[int]string{http.StatusUnauthorized: "authentication_failed", htt
 
 // names are the members of Svix's objects by those of the API's.
 var names = map[string]string{"event_types": "eventTypes", "labels": "metadata", "rate_limit": "throttleRate", "filter": "channels",
-	"type": "eventType", "data": "payload", "tenant": "uid", "schema": "schemas", "from": "since", "to": "until", "overlap": "gracePeriodSeconds"}
+	"type": "eventType", "data": "payload", "tenant": "uid", "schema": "schemas", "from": "since", "to": "until", "overlap": "gracePeriodSeconds",
+	"deliver_at": "deliverAt"}
 
 // translated is the API's problem as Svix would tell it.
 func translated(resp *http.Response, text []byte) *fault {

@@ -5,17 +5,21 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // asked notes the tenant that each request to the API was narrowed to.
 type asked struct {
 	http.Handler
+	mu   sync.Mutex        // a page asks several questions at once
 	seen map[string]string // by path
 }
 
 func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
 	a.seen[r.URL.Path] = r.Header.Get("Grapnel-Tenant")
+	a.mu.Unlock()
 	a.Handler.ServeHTTP(w, r)
 }
 
