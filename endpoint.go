@@ -205,6 +205,9 @@ const (
 // HeldReason is the DisabledReason of endpoints and queues that a restore has paused.
 const HeldReason = "held since a restore of the database"
 
+// OperatorReason begins the DisabledReason of endpoints and queues that a person has disabled.
+const OperatorReason = "an operator disabled it"
+
 // RateLimit is a token bucket.
 type RateLimit struct {
 	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`

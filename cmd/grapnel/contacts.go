@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
+	"github.com/grapnelhq/grapnel/internal/tell/contacts"
 )
 
 var customerContacts = resource[client.Contact]{
@@ -19,11 +20,12 @@ var customerContacts = resource[client.Contact]{
 	needed:   []string{"mail|url"},
 	head:     []string{"NAME", "CONTACT", "CONFIRMED", "HEALTH", "SERVICE", "TENANT"},
 	row: func(_ reader, c *client.Contact) []string {
-		return []string{cmp.Or(c.Description, c.Mail, c.URL), c.ID, yesOrNo(c.Confirmed), string(c.Health.State), c.Service, c.Tenant}
+		return []string{cmp.Or(c.Description, c.Mail, c.URL), c.ID, yesNo(c.Confirmed), string(c.Health.State), c.Service, c.Tenant}
 	},
 	view: contactView,
 	verbs: []verb{
-		{"create", "Add a contact, who is told when endpoints of its tenant fail", "grapnel contacts create --tenant acme --mail ops@acme.example"},
+		{"create", "Add a contact, who is told when endpoints of its tenant fail",
+			"grapnel contacts create --tenant acme --mail ops@acme.example"},
 		{"list", "List contacts, and whether they have confirmed their addresses", ""},
 		{"get", "Show a contact", ""},
 		{"delete", "Delete contacts; links in their messages open the portal no longer", ""},
@@ -32,15 +34,8 @@ var customerContacts = resource[client.Contact]{
 
 func contactView(r reader, c *client.Contact) cli.View {
 	return object(c.ID, c.JSON(), [][]string{{"contact", c.ID}, {"tenant", c.Tenant}, {"mail", c.Mail}, {"service", c.Service}, {"url", c.URL},
-		{"description", c.Description}, {"confirmed", yesOrNo(c.Confirmed)}, {"since", r.Time(c.ConfirmedAt)},
+		{"description", c.Description}, {"confirmed", yesNo(c.Confirmed)}, {"since", r.Time(c.ConfirmedAt)},
 		{"health", string(c.Health.State)}, {"why", c.Health.Reason}, {"created", r.Time(&c.CreatedAt)}})
-}
-
-func yesOrNo(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
 }
 
 func (s *session) contactsCommand() *cobra.Command {
@@ -55,7 +50,8 @@ func (s *session) contactsCommand() *cobra.Command {
 }
 
 var contactsAsk = call[client.Contact]{
-	use: "ask CONTACT", short: "Send the mail that confirms an address again", method: http.MethodPost, path: "/v1/contacts/*/ask", view: contactView,
+	use: "ask CONTACT", short: "Send the mail that confirms an address again",
+	method: http.MethodPost, path: "/v1/contacts/*/ask", view: contactView,
 }
 
 var contactsSender = call[client.Sender]{
@@ -69,17 +65,11 @@ var contactsSetSender = call[client.Sender]{
 }
 
 func senderView(r reader, s *client.Sender) cli.View {
-	perDay, scopes := "20", "read, replay"
-	if s.PerDay > 0 {
-		perDay = strconv.FormatInt(s.PerDay, 10)
+	perDay, scopes := cmp.Or(int(s.PerDay), bounds.Fill(contacts.Bounds{}).PerDay), s.Scopes
+	if len(scopes) == 0 {
+		scopes = contacts.Scopes
 	}
-	if len(s.Scopes) > 0 {
-		given := make([]string, len(s.Scopes))
-		for i, scope := range s.Scopes {
-			given[i] = string(scope)
-		}
-		scopes = strings.Join(given, ", ")
-	}
-	return object("sender", s.JSON(), [][]string{{"url", cmp.Or(s.URL, "none: nothing is sent to contacts")}, {"subject", cmp.Or(s.Subject, "{subject}")},
-		{"text", cmp.Or(s.Text, "{text}")}, {"per day", perDay}, {"scopes", scopes}, {"changed", r.Time(s.UpdatedAt)}})
+	return object("sender", s.JSON(), [][]string{{"url", cmp.Or(s.URL, "none: nothing is sent to contacts")},
+		{"subject", cmp.Or(s.Subject, contacts.DefaultSubject)}, {"text", cmp.Or(s.Text, contacts.DefaultText)},
+		{"per day", strconv.Itoa(perDay)}, {"scopes", scopesOf(scopes)}, {"changed", r.Time(s.UpdatedAt)}})
 }

@@ -84,7 +84,7 @@ func (s *session) loginCommand() *cobra.Command {
 				return err
 			}
 			return r.Print(object(name, cli.Encode(shownContext{name, true, r.Server()}), [][]string{{"context", name}, {"server", r.Server()},
-				{"key", me.Name}, {"scopes", scopesOf(&me)}, {"tenant", me.Tenant}}))
+				{"key", me.Name}, {"scopes", scopesOf(me.Scopes)}, {"tenant", me.Tenant}}))
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "name of the context; the server's host if not given")

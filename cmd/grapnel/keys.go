@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/face/cli"
 )
@@ -18,11 +19,11 @@ var keys = resource[client.Key]{
 	needed:   []string{"name", "scope"},
 	head:     []string{"NAME", "KEY", "SCOPES", "TENANT", "CREATED", "ENDS", "LAST USE"},
 	row: func(r reader, k *client.Key) []string {
-		return []string{k.Name, k.ID, scopesOf(k), k.Tenant, r.Time(&k.CreatedAt), r.Time(k.ExpiresAt), r.Time(k.LastUsed)}
+		return []string{k.Name, k.ID, scopesOf(k.Scopes), k.Tenant, r.Time(&k.CreatedAt), r.Time(k.ExpiresAt), r.Time(k.LastUsed)}
 	},
 	view: func(r reader, k *client.Key) cli.View {
 		return object(k.ID, k.JSON(), [][]string{
-			{"key", k.Secret}, {"id", k.ID}, {"name", k.Name}, {"scopes", scopesOf(k)}, {"tenant", k.Tenant},
+			{"key", k.Secret}, {"id", k.ID}, {"name", k.Name}, {"scopes", scopesOf(k.Scopes)}, {"tenant", k.Tenant},
 			{"ends", cmp.Or(r.Time(k.ExpiresAt), "never")}, {"from", strings.Join(k.From, ", ")}, {"last use", r.Time(k.LastUsed)},
 		})
 	},
@@ -54,9 +55,9 @@ func masterKeyView(_ reader, k *client.MasterKey) cli.View {
 	return single(k.ID, k.JSON(), cli.Part{Rows: [][]string{{text}}})
 }
 
-func scopesOf(k *client.Key) string {
-	names := make([]string, len(k.Scopes))
-	for i, s := range k.Scopes {
+func scopesOf(scopes []grapnel.Scope) string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
 		names[i] = string(s)
 	}
 	return strings.Join(names, ",")

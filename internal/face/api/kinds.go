@@ -110,7 +110,7 @@ func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	case status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = "", time.Time{}, false
 	default:
-		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
+		ep.DisabledReason, ep.DisabledAt = grapnel.OperatorReason, c.now
 		if why := c.query.text(reasonParam.name); why != "" {
 			ep.DisabledReason += ": " + why
 		}

@@ -225,7 +225,7 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	}
 	h := &e.Health
 	if e.Status == grapnel.EndpointDisabled {
-		if !strings.HasPrefix(e.DisabledReason, byOperator) {
+		if !strings.HasPrefix(e.DisabledReason, grapnel.OperatorReason) { // that needs no alert
 			add(EndpointDisabled, 1, "Nothing is sent to it until a person enables it. Reason: %s.", strings.TrimSuffix(e.DisabledReason,
 				"."))
 		}
@@ -265,9 +265,6 @@ func certificate(tenant string, of Subject, until, now time.Time) []Sample {
 	return []Sample{ends(Certificate, tenant, of, until, now,
 		"Its certificate is valid until %s: for %s.", "Its certificate expired at %s.")}
 }
-
-// byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
-const byOperator = "an operator disabled it"
 
 // ages are the samples about the oldest due delivery of each tenant, and of all.
 func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {

@@ -85,6 +85,13 @@ func (k *Keeper) Round(ctx context.Context) error {
 		}
 		return true
 	})
+	// A second pass, and not one for each tenant: a pass looks at the endpoints of all of them.
+	k.o.Engine.EachEndpoint(store.Everyone(), func(ep *grapnel.Endpoint) bool {
+		if t := tenants[ep.Tenant]; t != nil && ep.Queue == nil && ep.Channel == nil && (len(t.contacts) > 0 || t.docs[ep.ID].ID != "") {
+			t.endpoints = append(t.endpoints, ep)
+		}
+		return true
+	})
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(tenants)) {
 		if err := tenants[name].round(ctx); err != nil && !harmless(err) {
@@ -124,13 +131,14 @@ func harmless(err error) bool {
 
 // tenant is what one round does for one tenant.
 type tenant struct {
-	keeper   *Keeper
-	name     string
-	now      time.Time
-	sender   grapnel.Sender
-	contacts []string // endpoints that get messages
-	docs     map[string]store.Document
-	backlogs map[string]store.Backlog // by endpoint; nil: not read yet
+	keeper    *Keeper
+	name      string
+	now       time.Time
+	sender    grapnel.Sender
+	contacts  []string // endpoints that get messages
+	docs      map[string]store.Document
+	endpoints []*grapnel.Endpoint      // to look at: those with a document, and, if there are contacts, the others
+	backlogs  map[string]store.Backlog // by endpoint; nil: not read yet
 }
 
 // step is the change of one endpoint's trouble.
@@ -142,28 +150,20 @@ type step struct {
 	ended    bool
 }
 
-// round steps the endpoints that have a document, and, if there are contacts, the others.
+// round steps the tenant's endpoints, and those with a document that were deleted.
 func (t *tenant) round(ctx context.Context) error {
 	k := t.keeper
-	var eps []grapnel.Endpoint
-	seen := map[string]bool{}
-	k.o.Engine.EachEndpoint(store.Of(t.name), func(ep *grapnel.Endpoint) bool {
-		if ep.Queue == nil && ep.Channel == nil && ep.DeletedAt.IsZero() && (len(t.contacts) > 0 || t.docs[ep.ID].ID != "") {
-			eps, seen[ep.ID] = append(eps, *ep), true
-		}
-		return true
-	})
-	ids := make([]string, len(eps))
-	for i := range eps {
-		ids[i] = eps[i].ID
+	ids, seen := make([]string, len(t.endpoints)), map[string]bool{}
+	for i, ep := range t.endpoints {
+		ids[i], seen[ep.ID] = ep.ID, true
 	}
 	var steps []step
 	for i, health := range k.o.Engine.Healths(ids) {
-		s := step{endpoint: &eps[i], doc: t.docs[ids[i]]}
+		s := step{endpoint: t.endpoints[i], doc: t.docs[ids[i]]}
 		if err := s.read(); err != nil {
 			return err
 		}
-		look := Look{Now: t.now, Endpoint: &eps[i], Health: health}
+		look := Look{Now: t.now, Endpoint: s.endpoint, Health: health}
 		if s.needsGood(&look) {
 			totals, err := t.totals(ctx, ids[i], cmp.Or(s.before.Began, t.now))
 			if err != nil {
@@ -200,7 +200,7 @@ func (s *step) read() error {
 // needsGood says whether the step depends on the number of successes.
 func (s *step) needsGood(l *Look) bool {
 	if l.Status == grapnel.EndpointDisabled {
-		return s.before.Stage != Disabled
+		return s.before.Stage != Disabled && !l.byHand()
 	}
 	return s.before.Stage == Disabled && l.Health.FailingSince.IsZero()
 }
@@ -326,7 +326,7 @@ func (t *tenant) message(ctx context.Context, s *step, unsent int) (*grapnel.Eve
 func (k *Keeper) event(tenant, key string, d *Data, now time.Time, of string) *grapnel.Event {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{"contact", tenant, key, string(d.Stage), of}))
 	return &grapnel.Event{ID: grapnel.NewID(grapnel.EventPrefix, now, bytes.NewReader(sum[:])), Tenant: tenant, Type: grapnel.EventAlertContact,
-		Key: key, Data: d.encode(), ContentType: grapnel.JSONType, OccurredAt: now, AcceptedAt: now}
+		Key: key, Data: encode(d), ContentType: grapnel.JSONType, OccurredAt: now, AcceptedAt: now}
 }
 
 // lastTries is the number of deliveries among which the last failed attempt is looked for.

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// byHand begins the reason of endpoints that a person has disabled.
-const byHand = "an operator disabled it"
+// byHand says whether a person has disabled the endpoint.
+func (l *Look) byHand() bool { return strings.HasPrefix(l.DisabledReason, grapnel.OperatorReason) }
 
 // Step is the trouble of an endpoint after a look at it. Stages only rise within one episode. An
 // episode ends with Recovered, or, if ended is true, without a message: a person disabled the
@@ -62,7 +62,7 @@ func (l *Look) tried() time.Time {
 
 // disabled is Step of a disabled endpoint.
 func (t Trouble) disabled(l *Look) (Trouble, bool) {
-	if strings.HasPrefix(l.DisabledReason, byHand) {
+	if l.byHand() {
 		return t, true
 	}
 	if t.Began.IsZero() {

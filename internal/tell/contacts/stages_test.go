@@ -175,8 +175,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%q is not in: %s", want, d.Text)
 		}
 	}
-	if d.Title != "shop.example is disabled" || d.LinkName != "Replay missed deliveries" || strings.Contains(string(d.encode()), "s3cret") {
-		t.Errorf("%s", d.encode())
+	if d.Title != "shop.example is disabled" || d.LinkName != "Replay missed deliveries" || strings.Contains(string(encode(d)), "s3cret") {
+		t.Errorf("%s", encode(d))
 	}
 	if is := start(&d); is != "/replays/new?"+(url.Values{"q": {"endpoint:ep_1 status:failed"}}).Encode() {
 		t.Errorf("the link opens %s", is)
@@ -184,7 +184,7 @@ func TestMessages(t *testing.T) {
 	ep.Description = "{text}\r\nBcc: all@example.com"
 	d = message(ep, &Trouble{Stage: Failing, Began: start0}, &Facts{}, &grapnel.Sender{Subject: "Acme: {endpoint}", Text: "{stage} {waiting} {dead}"})
 	if d.Title != "Acme: {text} Bcc: all@example.com" || d.Text != "failing 0 0" || start(&d) != "/endpoints/ep_1" {
-		t.Errorf("%s", d.encode())
+		t.Errorf("%s", encode(d))
 	}
 	if CheckTemplate("{subject} {text} {since}") != nil || CheckTemplate("{link}") == nil || CheckTemplate("{{.X}}") == nil {
 		t.Error("templates are not checked")

@@ -1,7 +1,6 @@
 package contacts
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -32,15 +31,6 @@ type Data struct {
 	Dead     int64         `json:"dead"`      // dead letters
 	LinkName string        `json:"link_name"` // what the link of the message is for
 	Plain    bool          `json:"plain"`     // the title stands alone, without a mark
-}
-
-// encode is the data as an event has them.
-func (d *Data) encode() []byte {
-	text, err := json.Marshal(d)
-	if err != nil {
-		panic("contacts: cannot be encoded: " + err.Error()) // it holds texts, numbers and times
-	}
-	return text
 }
 
 // Templates of grapnel.Sender, and what stands for none.
