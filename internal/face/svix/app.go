@@ -3,7 +3,6 @@ package svix
 import (
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
@@ -36,13 +35,13 @@ func viewTenant(t *wire.Tenant) applicationOut {
 // viewTerms is the same from memory: a caller that is bound to a tenant may not ask the API for the
 // operator's settings, and sees these parts of them only.
 func viewTerms(tenant string, is grapnel.Terms) applicationOut {
-	at := func(t time.Time) *time.Time { return &t }
 	return viewTenant(&wire.Tenant{Tenant: tenant, TenantTerms: wire.TenantTerms{Name: is.Name, Labels: is.Labels},
-		CreatedAt: at(is.CreatedAt), UpdatedAt: at(is.UpdatedAt)})
+		CreatedAt: &is.CreatedAt, UpdatedAt: &is.UpdatedAt})
 }
 
 // check refuses what an application cannot have. tenant is the one in the path; empty: none.
 func (in *applicationIn) check(g given, tenant string, whole bool) error {
+	whole = whole || g.sets("name")
 	if g.has("throttleRate", "rateLimit") {
 		return invalid("applications have no rate of deliveries here; set it at their endpoints", "body", "throttleRate")
 	}
@@ -70,12 +69,16 @@ func (a *ask) register(in *applicationIn, tenant string) (out applicationOut, er
 	return viewTenant(&made), err
 }
 
-func createApplication(a *ask) (reply, error) {
-	var in applicationIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, "", true)
+// application reads the body; tenant is the one in the path, and whole says that nothing may lack.
+func (a *ask) application(tenant string, whole bool) (in applicationIn, g given, err error) {
+	if g, err = a.decode(&in); err == nil {
+		err = in.check(g, tenant, whole)
 	}
+	return in, g, err
+}
+
+func createApplication(a *ask) (reply, error) {
+	in, _, err := a.application("", true)
 	if err != nil {
 		return reply{}, err
 	}
@@ -123,11 +126,7 @@ func getApplication(a *ask) (reply, error) {
 
 // upsertApplication replaces an application, or registers one whose uid is in the path.
 func upsertApplication(a *ask) (reply, error) {
-	var in applicationIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, a.tenant, true)
-	}
+	in, _, err := a.application(a.tenant, true)
 	if err != nil {
 		return reply{}, err
 	}
@@ -142,11 +141,7 @@ func upsertApplication(a *ask) (reply, error) {
 }
 
 func patchApplication(a *ask) (reply, error) {
-	var in applicationIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, a.tenant, g.sets("name"))
-	}
+	in, g, err := a.application(a.tenant, false)
 	if err != nil {
 		return reply{}, err
 	}

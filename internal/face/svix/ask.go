@@ -47,14 +47,7 @@ func (a *ask) api(method, path string, q url.Values, in, out any) error {
 	if err != nil {
 		return err
 	}
-	// Where the caller is: a key may be bound to addresses, and links to the portal lead to this
-	// server as the caller reaches it.
-	rq.RemoteAddr, rq.Host, rq.TLS = a.RemoteAddr, a.Host, a.TLS
-	for _, name := range []string{"Authorization", "Traceparent", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Prefix"} {
-		if values := a.Header.Values(name); len(values) > 0 {
-			rq.Header[name] = values
-		}
-	}
+	a.pass(rq, "Authorization", "Traceparent")
 	if a.tenant != "" && path != "/v1/tenants" && !strings.HasPrefix(path, "/v1/tenants/") {
 		rq.Header.Set("Grapnel-Tenant", a.tenant)
 	}
@@ -68,6 +61,17 @@ func (a *ask) api(method, path string, q url.Values, in, out any) error {
 		rq.Header.Set("Idempotency-Key", "svix-"+hex.EncodeToString(sum[:16]))
 	}
 	return a.send(rq, out)
+}
+
+// pass says where the caller is: a key may be bound to addresses, and links to the portal lead to
+// this server as the caller reaches it. It hands on the named headers too.
+func (a *ask) pass(rq *http.Request, names ...string) {
+	rq.RemoteAddr, rq.Host, rq.TLS = a.RemoteAddr, a.Host, a.TLS
+	for _, name := range append(names, "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Prefix") {
+		if values := a.Header.Values(name); len(values) > 0 {
+			rq.Header[name] = values
+		}
+	}
 }
 
 // unrepeated ends the path that creates portal links: a link opens once, so a repetition gets

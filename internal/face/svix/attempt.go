@@ -38,23 +38,17 @@ func listByMessage(a *ask) (reply, error) {
 		}
 		only = ep.ID
 	}
-	all, err := a.attemptsOf(ev, func(d *wire.Delivery) bool { return only == "" || d.EndpointID == only })
+	all, err := a.attemptsOf(ev, a.truth("with_content", true), func(d *wire.Delivery) bool { return only == "" || d.EndpointID == only })
 	if err != nil {
 		return reply{}, err
 	}
-	content := a.truth("with_content", true)
 	all = slices.DeleteFunc(all, func(at attemptOut) bool { return !picked(&at) })
-	for i := range all {
-		if !content {
-			all[i].Response = ""
-		}
-	}
 	out, err := window(a, all, func(at *attemptOut) string { return at.ID })
 	return reply{http.StatusOK, out}, err
 }
 
 // attemptsOf are all attempts of an event, the newest first.
-func (a *ask) attemptsOf(ev *wire.Event, of func(*wire.Delivery) bool) (all []attemptOut, err error) {
+func (a *ask) attemptsOf(ev *wire.Event, content bool, of func(*wire.Delivery) bool) (all []attemptOut, err error) {
 	addresses := map[string]string{}
 	for i := range ev.Deliveries {
 		if !of(&ev.Deliveries[i]) || ev.Deliveries[i].AttemptsMade == 0 {
@@ -79,7 +73,7 @@ func (a *ask) attemptsOf(ev *wire.Event, of func(*wire.Delivery) bool) (all []at
 			}
 		}
 		for _, at := range d.Attempts {
-			all = append(all, viewAttempt(d, &at, addresses[d.EndpointID], true))
+			all = append(all, viewAttempt(d, &at, addresses[d.EndpointID], content))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y attemptOut) int { return y.Timestamp.Compare(x.Timestamp) })
@@ -91,7 +85,7 @@ func getAttempt(a *ask) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := a.attemptsOf(ev, func(*wire.Delivery) bool { return true })
+	all, err := a.attemptsOf(ev, true, func(*wire.Delivery) bool { return true })
 	if err != nil {
 		return reply{}, err
 	}

@@ -76,26 +76,23 @@ func (w *attemptWalk) from(iterator string) (page[attemptOut], error) {
 		}
 	}
 	for {
-		var part struct {
-			Data []wire.Delivery `json:"data"`
-			Next *string         `json:"next"`
-		}
+		var is part[wire.Delivery]
 		if cursor != "" {
 			w.query.Set("cursor", cursor)
 		}
 		w.query.Set("limit", "1")
-		if err := w.read(w.path, w.query, &part); err != nil {
+		if err := w.read(w.path, w.query, &is); err != nil {
 			return w.out, err
 		}
 		cursor = ""
-		if part.Next != nil {
-			cursor = *part.Next
+		if is.Next != nil {
+			cursor = *is.Next
 		}
-		for i := range part.Data {
-			if part.Data[i].AttemptsMade == 0 {
+		for i := range is.Data {
+			if is.Data[i].AttemptsMade == 0 {
 				continue
 			}
-			if full, err := w.add(part.Data[i].ID, 0, cursor); full || err != nil {
+			if full, err := w.add(is.Data[i].ID, 0, cursor); full || err != nil {
 				return w.out, err
 			}
 		}
@@ -103,8 +100,8 @@ func (w *attemptWalk) from(iterator string) (page[attemptOut], error) {
 		case cursor == "":
 			w.out.Done = true
 			return w.out, nil
-		case w.spent() && len(part.Data) > 0:
-			w.out.Iterator = new(part.Data[0].ID + cutMark + "1" + cutMark + cursor)
+		case w.spent() && len(is.Data) > 0:
+			w.out.Iterator = new(is.Data[0].ID + cutMark + "1" + cutMark + cursor)
 			return w.out, nil
 		}
 	}

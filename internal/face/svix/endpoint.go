@@ -119,12 +119,16 @@ func prefixed(secret string) string {
 	return "whsec_" + secret
 }
 
-func createEndpoint(a *ask) (reply, error) {
-	var in endpointIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, true)
+// wanted reads the body; made says that it creates the endpoint.
+func (a *ask) wanted(made bool) (in endpointIn, g given, err error) {
+	if g, err = a.decode(&in); err == nil {
+		err = in.check(g, made)
 	}
+	return in, g, err
+}
+
+func createEndpoint(a *ask) (reply, error) {
+	in, _, err := a.wanted(true)
 	if err != nil {
 		return reply{}, err
 	}
@@ -163,12 +167,12 @@ func listEndpoints(a *ask) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	slices.SortFunc(all, func(x, y wire.Endpoint) int { return strings.Compare(x.ID, y.ID) })
-	found, err := window(a, all, func(ep *wire.Endpoint) string { return ep.ID })
-	out := page[endpointOut]{Data: []endpointOut{}, Iterator: found.Iterator, Prev: found.Prev, Done: found.Done}
-	for i := range found.Data {
-		out.Data = append(out.Data, viewEndpoint(&found.Data[i]))
+	views := make([]endpointOut, len(all))
+	for i := range all {
+		views[i] = viewEndpoint(&all[i])
 	}
+	slices.SortFunc(views, func(x, y endpointOut) int { return strings.Compare(x.ID, y.ID) })
+	out, err := window(a, views, func(v *endpointOut) string { return v.ID })
 	return reply{http.StatusOK, out}, err
 }
 
@@ -182,11 +186,7 @@ func getEndpoint(a *ask) (reply, error) {
 
 // upsertEndpoint replaces an endpoint, or creates one whose uid is in the path.
 func upsertEndpoint(a *ask) (reply, error) {
-	var in endpointIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, false)
-	}
+	in, g, err := a.wanted(false)
 	if err != nil {
 		return reply{}, err
 	}
@@ -209,11 +209,7 @@ func upsertEndpoint(a *ask) (reply, error) {
 }
 
 func patchEndpoint(a *ask) (reply, error) {
-	var in endpointIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, false)
-	}
+	in, g, err := a.wanted(false)
 	if err != nil {
 		return reply{}, err
 	}

@@ -80,7 +80,7 @@ func (in *eventTypeIn) check(g given, whole bool) error {
 		return invalid("event types have no feature flags here", "body", "featureFlag")
 	case len(in.FeatureFlags) > 0:
 		return invalid("event types have no feature flags here", "body", "featureFlags")
-	case whole && !g.has("description"):
+	case (whole || g.nulls["description"]) && !g.has("description"):
 		return invalid("is required", "body", "description")
 	}
 	for name := range in.Schemas {
@@ -115,12 +115,16 @@ func (in *eventTypeIn) labels(g given) map[string]any {
 	return patch
 }
 
-func createType(a *ask) (reply, error) {
-	var in eventTypeIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, true)
+// described reads the body; whole says that nothing may lack.
+func (a *ask) described(whole bool) (in eventTypeIn, g given, err error) {
+	if g, err = a.decode(&in); err == nil {
+		err = in.check(g, whole)
 	}
+	return in, g, err
+}
+
+func createType(a *ask) (reply, error) {
+	in, g, err := a.described(true)
 	if err == nil && in.Name == "" {
 		err = invalid("is required", "body", "name")
 	}
@@ -238,11 +242,7 @@ func getType(a *ask) (reply, error) {
 
 // upsertType replaces an event type, or registers the one in the path.
 func upsertType(a *ask) (reply, error) {
-	var in eventTypeIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, true)
-	}
+	in, g, err := a.described(true)
 	if err == nil && g.has("name") && in.Name != a.PathValue("name") {
 		err = invalid("must be the name in the path", "body", "name")
 	}
@@ -265,11 +265,7 @@ func upsertType(a *ask) (reply, error) {
 }
 
 func patchType(a *ask) (reply, error) {
-	var in eventTypeIn
-	g, err := a.decode(&in)
-	if err == nil {
-		err = in.check(g, g.nulls["description"])
-	}
+	in, g, err := a.described(false)
 	if err == nil && g.sets("name") {
 		err = invalid("cannot be changed", "body", "name")
 	}

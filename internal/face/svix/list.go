@@ -112,22 +112,25 @@ func window[T any](a *ask, all []T, id func(*T) string) (out page[T], err error)
 	return out, nil
 }
 
+// part is a page of a list of the API.
+type part[T any] struct {
+	Data []T     `json:"data"`
+	Next *string `json:"next"`
+}
+
 // every reads all pages of a list of the API.
 func every[T any](a *ask, path string, q url.Values) (all []T, err error) {
 	for {
-		var part struct {
-			Data []T     `json:"data"`
-			Next *string `json:"next"`
-		}
+		var is part[T]
 		q.Set("limit", "500")
-		if err := a.read(path, q, &part); err != nil {
+		if err := a.read(path, q, &is); err != nil {
 			return nil, err
 		}
-		all = append(all, part.Data...)
-		if part.Next == nil {
+		all = append(all, is.Data...)
+		if is.Next == nil {
 			return all, nil
 		}
-		q.Set("cursor", *part.Next)
+		q.Set("cursor", *is.Next)
 	}
 }
 
@@ -148,19 +151,16 @@ func gather[T, V any](a *ask, path string, q url.Values, view func(*T) (*V, erro
 	}
 	out.Data, cursor = []V{}, strings.TrimPrefix(cursor, ahead)
 	for {
-		var part struct {
-			Data []T     `json:"data"`
-			Next *string `json:"next"`
-		}
+		var is part[T]
 		if cursor != "" {
 			q.Set("cursor", cursor)
 		}
 		q.Set("limit", strconv.Itoa(limit-len(out.Data)))
-		if err := a.read(path, q, &part); err != nil {
+		if err := a.read(path, q, &is); err != nil {
 			return out, err
 		}
-		for i := range part.Data {
-			v, err := view(&part.Data[i])
+		for i := range is.Data {
+			v, err := view(&is.Data[i])
 			if err != nil {
 				return out, err
 			}
@@ -168,12 +168,12 @@ func gather[T, V any](a *ask, path string, q url.Values, view func(*T) (*V, erro
 				out.Data = append(out.Data, *v)
 			}
 		}
-		if out.Done = part.Next == nil; !out.Done {
-			out.Iterator = new(ahead + *part.Next)
+		if out.Done = is.Next == nil; !out.Done {
+			out.Iterator = new(ahead + *is.Next)
 		}
 		if out.Done || len(out.Data) == limit || a.spent() {
 			return out, nil
 		}
-		cursor = *part.Next
+		cursor = *is.Next
 	}
 }

@@ -110,7 +110,7 @@ func openPortal(a *ask) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	rq.RemoteAddr, rq.Host, rq.TLS = a.RemoteAddr, a.Host, a.TLS
+	a.pass(rq)
 	rq.Header.Set("Authorization", "Bearer "+code)
 	var session wire.PortalSession
 	if err := a.send(rq, &session); err != nil {
