@@ -23,10 +23,10 @@ import (
 // would begin anew with each connection, and a record is produced once for each attempt.
 
 var _ = register(Kind{
-	Name: "kafka", Title: "Kafka", Plain: "kafka", Secure: "kafka+ssl", Port: "9092", SecurePort: "9093", Many: true, What: "topic",
-	Options: []Option{{Name: "sasl", About: "how username and password are proved; plain if not given",
-		One: []string{"plain", "scram-sha-256", "scram-sha-512"}}},
-	Open: openKafka,
+	Name: "kafka", Plain: "kafka", Secure: "kafka+ssl", Port: "9092", SecurePort: "9093", Many: true, What: "topic",
+	// how username and password are proved; plain if not given
+	Options: []Option{{Name: "sasl", One: []string{"plain", "scram-sha-256", "scram-sha-512"}}},
+	Open:    openKafka,
 })
 
 type kafkaDriver struct {

@@ -62,7 +62,7 @@ func Read(t *grapnel.Target) (*Kind, Place, []*Fault) {
 		return nil, Place{}, []*Fault{fault}
 	}
 	var faults []*Fault
-	place, fault := k.place(t)
+	place, fault := k.address(t.Address)
 	if fault != nil {
 		faults = append(faults, fault)
 	}
@@ -80,13 +80,6 @@ func Read(t *grapnel.Target) (*Kind, Place, []*Fault) {
 		}
 	}
 	return k, place, faults
-}
-
-func (k *Kind) place(t *grapnel.Target) (Place, *Fault) {
-	if k.Place != nil {
-		return k.Place(t)
-	}
-	return k.address(t.Address)
 }
 
 // option is the fault of an option.
@@ -113,11 +106,6 @@ func (k *Kind) option(name, value string) *Fault {
 	return nil
 }
 
-// FilledOption says whether placeholders are replaced in an option.
-func (k *Kind) FilledOption(name string) bool {
-	return slices.ContainsFunc(k.Options, func(o Option) bool { return o.Name == name && o.Filled })
-}
-
 // address reads "scheme://host:port,host:port/path". Credentials are fields of their own, since an
 // address is shown.
 func (k *Kind) address(raw string) (p Place, _ *Fault) {
@@ -125,8 +113,8 @@ func (k *Kind) address(raw string) (p Place, _ *Fault) {
 	switch {
 	case raw == "":
 		return p, &Fault{"address", "is required, as in " + k.sample()}
-	case !found, scheme != k.Plain && scheme != k.Secure, scheme == "":
-		return p, &Fault{"address", "must begin with " + k.schemes()}
+	case !found, scheme != k.Plain && scheme != k.Secure:
+		return p, &Fault{"address", "must begin with " + k.Secure + ":// or " + k.Plain + "://"}
 	case strings.ContainsAny(rest, "?#@\\") || strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return p, &Fault{"address", "must have hosts and ports alone, as in " + k.sample() + "; username and password are fields of their own"}
 	}
@@ -181,13 +169,6 @@ func (k *Kind) host(text string, secure bool) (at, wrong string) {
 	return net.JoinHostPort(strings.ToLower(host), port), ""
 }
 
-func (k *Kind) schemes() string {
-	if k.Plain == "" {
-		return k.Secure + "://"
-	}
-	return k.Secure + ":// or " + k.Plain + "://"
-}
-
 func (k *Kind) sample() string {
 	s := k.Secure + "://broker.example.com"
 	if k.Many {
@@ -206,7 +187,7 @@ func URL(t *grapnel.Target) string {
 		return t.Kind + "://" + t.Name
 	}
 	scheme := k.Plain
-	if p.Secure || scheme == "" {
+	if p.Secure {
 		scheme = k.Secure
 	}
 	return scheme + "://" + p.Hosts[0] + "/" + strings.Trim(p.Path+"/"+t.Name, "/")

@@ -19,8 +19,8 @@ import (
 // duplicate window.
 
 var _ = register(Kind{
-	Name: "nats", Title: "NATS JetStream", Plain: "nats", Secure: "tls", Port: "4222", Many: true, What: "subject", Filled: true,
-	Options: []Option{{Name: "stream", About: "the stream that must take the subject; none: whichever does"}},
+	Name: "nats", Plain: "nats", Secure: "tls", Port: "4222", Many: true, What: "subject", Filled: true,
+	Options: []Option{{Name: "stream"}}, // the stream that must take the subject; none: whichever does
 	Check: func(t *grapnel.Target, _ Place) *Fault {
 		if !literal(t.Name) {
 			return &Fault{"name", "must be a subject without wildcards and empty parts, as in invoices.paid"}

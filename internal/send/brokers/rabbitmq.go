@@ -17,11 +17,11 @@ import (
 // message that no queue takes is returned and refused with 404.
 
 var _ = register(Kind{
-	Name: "rabbitmq", Title: "RabbitMQ", Plain: "amqp", Secure: "amqps", Port: "5672", SecurePort: "5671", Many: true, Path: "virtual host",
+	Name: "rabbitmq", Plain: "amqp", Secure: "amqps", Port: "5672", SecurePort: "5671", Many: true, Path: "virtual host",
 	What: "exchange", Nameless: true,
-	Options: []Option{{Name: "routing_key", About: "may have placeholders; none: the event's key", Filled: true}},
+	Options: []Option{{Name: OptionRoute, Filled: true}}, // none: the event's key
 	Check: func(t *grapnel.Target, _ Place) *Fault {
-		if t.Name == "" && t.Options["routing_key"] == "" {
+		if t.Name == "" && t.Options[OptionRoute] == "" {
 			return &Fault{"name", "is required: the exchange; or give the name of a queue as options/routing_key"}
 		}
 		return nil
@@ -185,7 +185,7 @@ func (d *rabbitDriver) Send(ctx context.Context, m *Message) (Receipt, error) {
 		headers[h.Name] = h.Value
 	}
 	route := m.Route
-	if d.target.Options["routing_key"] == "" {
+	if d.target.Options[OptionRoute] == "" {
 		route = m.Key
 	}
 	confirmed, err := s.channel.PublishWithDeferredConfirmWithContext(ctx, m.Name, route, true, false, amqp.Publishing{
@@ -210,7 +210,7 @@ func (d *rabbitDriver) Send(ctx context.Context, m *Message) (Receipt, error) {
 	case !acked:
 		return nil, &Refusal{Status: 503, Text: "the broker could not store the message"}
 	}
-	return Receipt{"exchange": m.Name, "routing_key": route}, nil
+	return Receipt{"exchange": m.Name, OptionRoute: route}, nil
 }
 
 func (d *rabbitDriver) Close() { d.session.close(endRabbit) }

@@ -20,8 +20,8 @@ import (
 // ids of messages: consumers tell repetitions by webhook-id.
 
 var _ = register(Kind{
-	Name: "redis", Title: "Redis streams", Plain: "redis", Secure: "rediss", Port: "6379", Path: "database number", What: "stream's key",
-	Options: []Option{{Name: "max_length", About: "the stream is trimmed to about this many entries; none: never", Number: true}},
+	Name: "redis", Plain: "redis", Secure: "rediss", Port: "6379", Path: "database number", What: "stream's key",
+	Options: []Option{{Name: "max_length", Number: true}}, // the stream is trimmed to about this many entries; none: never
 	Check: func(_ *grapnel.Target, p Place) *Fault {
 		if _, err := strconv.ParseUint(p.Path, 10, 16); p.Path != "" && err != nil {
 			return &Fault{"address", "has a path that is not the number of a database"}

@@ -28,7 +28,7 @@ type Message struct {
 	Delivery string // its id
 	Key      string // of the event; empty: none
 	Name     string // of the target, with its placeholders replaced
-	Route    string // of the option routing_key, with its placeholders replaced; empty: none
+	Route    string // of the option OptionRoute, with its placeholders replaced; empty: none
 	Body     []byte
 	Headers  []grapnel.Header // names in lower case, sorted
 }
@@ -79,8 +79,7 @@ func (f *Fault) Error() string { return f.Field + " " + f.Detail }
 // registers each.
 type Kind struct {
 	Name   string
-	Title  string
-	Plain  string // scheme of addresses without TLS; empty: there are none
+	Plain  string // scheme of addresses without TLS
 	Secure string // scheme of addresses with TLS
 	Port   string // the usual one
 	// the usual one with TLS; empty: the same
@@ -91,16 +90,16 @@ type Kind struct {
 	Nameless   bool   // a target may have no name
 	Filled     bool   // a name may have placeholders
 	Options    []Option
-	Check      func(t *grapnel.Target, p Place) *Fault // what the rows above cannot say; nil: nothing
-	// where the broker is; nil: the address says it
-	Place func(t *grapnel.Target) (Place, *Fault)
-	Open  func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O
+	Check      func(t *grapnel.Target, p Place) *Fault                     // what the rows above cannot say; nil: nothing
+	Open       func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O
 }
+
+// OptionRoute is the option of the kinds whose messages have a route besides the target's name.
+const OptionRoute = "routing_key"
 
 // Option is a further setting of a kind.
 type Option struct {
 	Name   string
-	About  string
 	One    []string // the only values; nil: any
 	Number bool     // a whole number above 0
 	Filled bool     // its value may have placeholders

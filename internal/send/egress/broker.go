@@ -57,9 +57,6 @@ func checkTarget(t *grapnel.Target, httpsOnly bool, g *guard) (*brokers.Kind, br
 	return kind, place, faults
 }
 
-// optionRoute is the option of the kinds whose messages have a route besides the target's name.
-const optionRoute = "routing_key"
-
 // prepareBroker makes the route of an endpoint with a target.
 func (r *route) prepareBroker(s *Sender, e *grapnel.Endpoint, now time.Time) *route {
 	is := s.rules.Load()
@@ -75,7 +72,7 @@ func (r *route) prepareBroker(s *Sender, e *grapnel.Endpoint, now time.Time) *ro
 	if r.broker.name = literally(e.Target.Name); kind.Filled {
 		r.broker.name, _ = parseTemplate(e.Target.Name)
 	}
-	r.broker.key, _ = parseTemplate(e.Target.Options[optionRoute])
+	r.broker.key, _ = parseTemplate(e.Target.Options[brokers.OptionRoute])
 	if place.Secure {
 		r.tls = s.tls.Clone()
 		r.tls.NextProtos = nil

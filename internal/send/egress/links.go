@@ -63,7 +63,7 @@ func (t *links) give(l *link, idle time.Duration, spoiled bool) {
 	}
 }
 
-// expire ends the lines that were idle for too long.
+// expire ends the links that were idle for too long.
 func (t *links) expire(idle time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *links) end(l *link) {
 	})
 }
 
-// close ends all lines and waits for them. No send runs any more.
+// close ends all links and waits for them. No send runs any more.
 func (t *links) close() {
 	t.mu.Lock()
 	t.closed = true
