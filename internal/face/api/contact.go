@@ -248,11 +248,8 @@ func viewSender(is *grapnel.Sender) wire.Sender {
 const anyAddress = "customer@example.com"
 
 func getSender(a *api, _ *call) (answer, error) {
-	is := a.Engine.Access(grapnel.SenderID).Sender
-	if is == nil {
-		is = new(grapnel.Sender)
-	}
-	return jsonAnswer(http.StatusOK, viewSender(is)), nil
+	is := a.Engine.Sender()
+	return jsonAnswer(http.StatusOK, viewSender(&is)), nil
 }
 
 // patchSender merges a patch into the settings as they are when they are stored.

@@ -142,6 +142,7 @@ type Directory interface {
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Access is the access record with an id; one without content if there is none.
 	Access(id string) *grapnel.AccessRecord
+	Sender() grapnel.Sender // of messages to contacts
 	// Accepts returns grapnel.CodeTenantEnds if the tenant is being deleted: nothing is created for it.
 	Accepts(tenant string) error
 	// Terms are the operator's settings for a tenant.

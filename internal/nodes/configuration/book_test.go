@@ -230,6 +230,15 @@ func TestALockIsNotWaitedForLongerThanItsCaller(t *testing.T) {
 		if _, err := b.PutKey(ctx, store.Everyone(), key("key_1"), store.With{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("answered %v", err)
 		}
+		_, terms := b.ChangeTerms(ctx, store.Everyone(), "acme", func(*grapnel.Terms) (*grapnel.AuditEntry, error) { return nil, nil })
+		_, _, made := b.CreateTerms(ctx, store.Everyone(), "acme", func(*grapnel.Terms) (store.With, error) { return store.With{}, nil })
+		_, sender := b.ChangeSender(ctx, func(*grapnel.Sender) (*grapnel.AuditEntry, error) { return nil, nil })
+		_, portal := b.ChangePortal(ctx, store.Everyone(), "acme", func(*grapnel.Portal) (*grapnel.AuditEntry, error) { return nil, nil })
+		for what, err := range map[string]error{"terms": terms, "new terms": made, "sender": sender, "portal": portal} {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: answered %v", what, err)
+			}
+		}
 		b.Unlock()
 		if n := len(b.Keys(store.Everyone())); n != 0 {
 			t.Errorf("%d keys were made", n)

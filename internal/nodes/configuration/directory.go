@@ -112,10 +112,16 @@ func (b *Book) Terms(tenant string) grapnel.Terms { return b.Snapshot().Terms(te
 
 // Sender is how messages reach the contacts of customers; nothing of it is set if they do not.
 func (b *Book) Sender() grapnel.Sender {
-	if is := b.Access(grapnel.SenderID).Sender; is != nil {
-		return *is
+	return valueOf(b.Access(grapnel.SenderID).Sender)
+}
+
+// valueOf is what a part of a record holds; zero of none, as after an edit whose caller left before
+// its turn.
+func valueOf[T any](part *T) (v T) {
+	if part != nil {
+		v = *part
 	}
-	return grapnel.Sender{}
+	return v
 }
 
 // Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.

@@ -56,9 +56,19 @@ func (k kind[R]) write(ctx context.Context, b *Book, scope store.Scope, r R, wit
 // the configuration since; then this begins again. So it undoes no other request's change, and a
 // record that was deleted is not made again.
 func (k kind[R]) edit(ctx context.Context, b *Book, scope store.Scope, found func() (R, error),
-	edit func(*R) (*grapnel.AuditEntry, error)) (r R, err error) {
+	edit func(*R) (*grapnel.AuditEntry, error)) (R, error) {
+	r, _, err := k.editWith(ctx, b, scope, found, func(r *R) (store.With, error) {
+		audit, err := edit(r)
+		return store.With{Audit: audit}, err
+	})
+	return r, err
+}
+
+// editWith is edit, with what is stored together with the record.
+func (k kind[R]) editWith(ctx context.Context, b *Book, scope store.Scope, found func() (R, error),
+	edit func(*R) (store.With, error)) (r R, done store.Put, err error) {
 	for {
-		_, err = b.Change(ctx, Change{
+		done, err = b.Change(ctx, Change{
 			Write: func(now *Snapshot) (store.Put, error) {
 				if r, err = found(); err != nil {
 					return store.Put{}, err
@@ -66,16 +76,17 @@ func (k kind[R]) edit(ctx context.Context, b *Book, scope store.Scope, found fun
 				if err = now.Accepts(k.tenant(&r)); err != nil {
 					return store.Put{}, err
 				}
-				audit, err := edit(&r)
+				with, err := edit(&r)
 				if err != nil {
 					return store.Put{}, err
 				}
-				return k.put(b.o.Store, ctx, scope, r, store.With{Operational: &store.Batch{Config: now.Version}, Audit: audit})
+				with.Operational = &store.Batch{Config: now.Version} // ErrStale if another node was faster
+				return k.put(b.o.Store, ctx, scope, r, with)
 			},
 			Apply: func(put store.Put) store.ConfigChanges { return k.written(&r, put) },
 		})
 		if !errors.Is(err, store.ErrStale) {
-			return r, err
+			return r, done, err
 		}
 	}
 }

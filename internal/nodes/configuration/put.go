@@ -1,9 +1,7 @@
 package configuration
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -110,10 +108,13 @@ func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant strin
 // them; see kind.edit.
 func (b *Book) ChangeTerms(ctx context.Context, scope store.Scope, tenant string,
 	edit func(*grapnel.Terms) (*grapnel.AuditEntry, error)) (grapnel.Terms, error) {
-	r, err := accessKind.edit(ctx, b, scope, func() (grapnel.AccessRecord, error) {
-		return grapnel.TermsRecord(tenant, b.Terms(tenant)), nil
-	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Terms) })
-	return *r.Terms, err
+	r, err := accessKind.edit(ctx, b, scope, b.termsOf(tenant), func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Terms) })
+	return valueOf(r.Terms), err
+}
+
+// termsOf finds the record of a tenant's settings.
+func (b *Book) termsOf(tenant string) func() (grapnel.AccessRecord, error) {
+	return func() (grapnel.AccessRecord, error) { return grapnel.TermsRecord(tenant, b.Terms(tenant)), nil }
 }
 
 // ChangeSender replaces how messages reach the contacts of customers likewise.
@@ -121,34 +122,15 @@ func (b *Book) ChangeSender(ctx context.Context, edit func(*grapnel.Sender) (*gr
 	r, err := accessKind.edit(ctx, b, store.Everyone(), func() (grapnel.AccessRecord, error) {
 		return grapnel.SenderRecord(b.Sender()), nil
 	}, func(r *grapnel.AccessRecord) (*grapnel.AuditEntry, error) { return edit(r.Sender) })
-	return *r.Sender, err
+	return valueOf(r.Sender), err
 }
 
 // CreateTerms is ChangeTerms for a request that may be repeated: edit says what is stored with the
 // settings, and an answer that was stored for the request before is returned.
 func (b *Book) CreateTerms(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Terms) (store.With, error)) (
-	is grapnel.Terms, answer *store.Answer, err error) {
-	var r grapnel.AccessRecord
-	for {
-		done, err := b.Change(ctx, Change{
-			Write: func(now *Snapshot) (store.Put, error) {
-				if err := now.Accepts(tenant); err != nil {
-					return store.Put{}, err
-				}
-				r = grapnel.TermsRecord(tenant, now.Terms(tenant))
-				with, err := edit(r.Terms)
-				if err != nil {
-					return store.Put{}, err
-				}
-				with.Operational = &store.Batch{Config: now.Version} // ErrStale if another node was faster
-				return b.o.Store.PutAccess(ctx, scope, r, with)
-			},
-			Apply: func(put store.Put) store.ConfigChanges { return accessKind.written(&r, put) },
-		})
-		if !errors.Is(err, store.ErrStale) {
-			return *cmp.Or(r.Terms, new(grapnel.Terms)), done.Answer, err
-		}
-	}
+	grapnel.Terms, *store.Answer, error) {
+	r, done, err := accessKind.editWith(ctx, b, scope, b.termsOf(tenant), func(r *grapnel.AccessRecord) (store.With, error) { return edit(r.Terms) })
+	return valueOf(r.Terms), done.Answer, err
 }
 
 // DeleteAccess deletes an access record.
