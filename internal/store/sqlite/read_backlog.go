@@ -55,8 +55,9 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 			}
 			return store.Shares(rows, limit)
 		}
-		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.endpoint, b.endpoint) }) // backlogs are much larger
-		leased, err := rows.Integer(r.Query(anyLeasedQuery))                                           // without any, no endpoint is asked for its own
+		// The targets are sorted, and not the list: a backlog is ten times as large.
+		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.endpoint, b.endpoint) })
+		leased, err := rows.Integer(r.Query(anyLeasedQuery)) // if there are none, no endpoint is asked for its own
 		if err != nil {
 			return nil, err
 		}

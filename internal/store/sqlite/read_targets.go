@@ -70,26 +70,16 @@ func (l *lister) byTarget() ([]*stream, error) {
 			finals = nil
 		}
 	}
-	// Pending deliveries with an outcome are sifted in one go: gathered for each target, all of
-	// them would be read as rows. So are those of a tenant with many.
-	atOnce := waiting != "" && l.narrow() && l.query.Endpoint == ""
-	if tenant, one := l.events.oneTenant(); one && !atOnce && waiting == waitingAny && l.query.Endpoint == "" {
-		if atOnce, err = l.dense(targets); err != nil {
-			return nil, err
-		}
-		if atOnce {
-			number, err := rows.Integer(l.r.Query(tenantQuery).Text(tenant))
-			if err != nil {
-				return nil, err
-			}
-			streams = append(streams, l.column(pendingTenantQuery, l.within, number))
-		}
-	} else if atOnce {
-		streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
+	sifted, err := l.sifted(targets, waiting)
+	if err != nil {
+		return nil, err
+	}
+	if sifted != nil {
+		streams = append(streams, sifted)
 	}
 	for _, t := range targets {
 		waits, holds := "", slices.Contains(l.query.HeldEndpoints, t.endpoint)
-		if !atOnce {
+		if sifted == nil {
 			waits = l.waiting(holds, holds)
 		}
 		more, err := l.ofTarget(t, finals, waits)
@@ -99,6 +89,26 @@ func (l *lister) byTarget() ([]*stream, error) {
 		streams = append(streams, more...)
 	}
 	return streams, nil
+}
+
+// sifted reads the pending deliveries of all targets in one go; nil: they are gathered target by
+// target. Those with an outcome are sifted because all gathered ones would be read as rows, and
+// those of a tenant if they are many among all.
+func (l *lister) sifted(targets []target, waiting string) (*stream, error) {
+	tenant, one := l.events.oneTenant()
+	switch {
+	case waiting == "" || l.query.Endpoint != "":
+		return nil, nil
+	case l.narrow():
+		return l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within), nil
+	case !one || waiting != waitingAny:
+		return nil, nil
+	}
+	if dense, err := l.dense(targets); !dense || err != nil {
+		return nil, err
+	}
+	number, err := rows.Integer(l.r.Query(tenantQuery).Text(tenant))
+	return l.column(pendingTenantQuery, l.within, number), err
 }
 
 // finals are the final statuses to look for.
