@@ -32,7 +32,7 @@ func Run(t *testing.T, h Harness) {
 // many surroundings.
 func Short(t *testing.T, h Harness) {
 	for _, group := range groups {
-		if slices.Contains([]string{"Append", "Record", "Leases", "Config", "Replays", "Archive", "Inbox"}, group.name) {
+		if slices.Contains([]string{"Append", "Later", "Record", "Leases", "Config", "Replays", "Archive", "Inbox"}, group.name) {
 			t.Run(group.name, func(t *testing.T) { runCases(t, h, group.cases) })
 		}
 	}
@@ -44,6 +44,7 @@ var groups = []struct {
 	cases []testCase
 }{
 	{"Append", appendCases},
+	{"Later", laterCases},
 	{"Record", recordCases},
 	{"Identity", identityCases},
 	{"IDs", idCases},
