@@ -30,8 +30,8 @@ import (
 // heapFloor is memory that is never touched: it costs none, but counts as live when the collector
 // decides when to run next. Live data are small and throughput is large; without it the collector
 // would run every few MiB. A higher GOGC would do the same for a small heap, but let a large one
-// grow several-fold. With a lower one a large heap, as after a burst of 100,000 events, peaks 25 MiB
-// lower, and a usual one is collected as often.
+// grow several-fold. With a lower one a large heap peaks lower, by some 25 MiB after a burst of
+// 100,000 events, and a usual one is collected as often.
 const (
 	heapFloor  = 64 << 20
 	heapGrowth = 75 // percent; GOGC in the environment takes its place
