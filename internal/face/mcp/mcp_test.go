@@ -155,9 +155,13 @@ func TestReplayStarts(t *testing.T) {
 	}
 	works.Store(true)
 	s := agent(t, mcp.Options{AllowWrite: true})
-	got := ask(t, s, "start_replay", values{"endpoint": "Replayed", "reason": "they deployed a fix", "rate": 5})
+	start := values{"endpoint": "Replayed", "reason": "they deployed a fix", "rate": 5, "once": "fixed-1"}
+	got := ask(t, s, "start_replay", start)
 	if got.failed || got.structured["total"] != 1.0 || !strings.HasPrefix(fmt.Sprint(got.structured["id"]), "rpl_") {
 		t.Fatalf("%+v", got)
+	}
+	if again := ask(t, s, "start_replay", start); again.failed || again.structured["id"] != got.structured["id"] {
+		t.Errorf("called again: %+v", again)
 	}
 	if err := until(ended(grapnel.Delivered, 1)); err != nil {
 		t.Fatal(err)

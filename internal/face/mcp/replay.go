@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"net/url"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -31,6 +32,7 @@ type startInput struct {
 	Rate      float64 `json:"rate,omitempty" jsonschema:"deliveries created per second; 100 if not given"`
 	StopAfter int     `json:"stop_after,omitempty" jsonschema:"stop after this number of failures in a row"`
 	Canary    bool    `json:"canary,omitempty" jsonschema:"create the others only after the first one has succeeded"`
+	Once      string  `json:"once,omitempty" jsonschema:"any text: calling again with it and the same fields starts nothing and returns the first replay; since and until must be times"`
 }
 
 type plan struct {
@@ -109,11 +111,11 @@ func startReplay(ctx context.Context, c *call, in startInput) (*started, error) 
 	}
 	var made *client.Replay
 	if in.Issue != "" {
-		made, err = c.Client.ReplayIssue(ctx, in.Issue,
-			client.NewIssueReplay{Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Reason: in.Reason})
+		err = c.Client.PostOnce(ctx, "/v1/issues/"+url.PathEscape(in.Issue)+"/replay", in.Once,
+			client.NewIssueReplay{Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Reason: in.Reason}, &made)
 	} else {
 		r.Rate, r.StopAfter, r.Canary, r.Reason = in.Rate, in.StopAfter, in.Canary, in.Reason
-		made, err = c.Client.StartReplay(ctx, id, r)
+		made, err = c.Client.StartReplayOnce(ctx, id, in.Once, r)
 	}
 	if err != nil {
 		return nil, err
