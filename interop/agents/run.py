@@ -3,7 +3,8 @@
 
 It builds the binary, starts a server and a receiver on loopback, installs the clients at the versions of requirements.txt
 and package-lock.json into a cache, and prints a line for each client and way. It ends with 1 if one of them is answered
-otherwise than expected. Arguments choose among the rows, such as "python" or "http".
+otherwise than expected. Arguments choose among the rows, such as "python" or "http"; with --json alone it prints all of
+them as JSON, for the page on interoperability, and ends with 0.
 """
 
 import contextlib
@@ -132,7 +133,8 @@ def main():
     clients = (("python", "auto", python), ("python", "legacy", python), ("typescript", "auto", ["node", home / "client.mjs"]))
     receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    receives, faults = f"http://127.0.0.1:{receiver.server_port}", 0
+    receives, rows = f"http://127.0.0.1:{receiver.server_port}", []
+    words = [word for word in sys.argv[1:] if word != "--json"]
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         binary = work / "grapnel"
@@ -151,7 +153,7 @@ def main():
             with started(work / "mcp.log", binary, "mcp", "--allow-torture", "--http", "127.0.0.1:0", env=env) as url:
                 for name, mode, command in clients:
                     for way in ("stdio", "http"):
-                        if any(word not in (name, way, mode) for word in sys.argv[1:]):
+                        if any(word not in (name, way, mode) for word in words):
                             continue
                         writes = way == "stdio"
                         job = {"mode": mode, "calls": calls, "url": url, "key": CALLERS}
@@ -159,12 +161,16 @@ def main():
                             job = {"mode": mode, "calls": calls, "command": [str(binary), "mcp", "--allow-write", "--allow-torture"], "env": env}
                         got = json.loads(must(*command, given=json.dumps(job)))
                         bad = wrong(got, writes, delivery)
-                        faults += len(bad)
-                        print(f"{name:10} {way:5} protocol {got['protocol'] or 'unknown'}: {', '.join(bad) + ' differ' if bad else 'as expected'}")
+                        rows.append({"client": name, "way": way, "protocol": got["protocol"], "wrong": bad})
+                        if words == sys.argv[1:]:
+                            print(f"{name:10} {way:5} protocol {got['protocol'] or 'unknown'}: {', '.join(bad) + ' differ' if bad else 'as expected'}")
                         if bad:
                             print(json.dumps(got, indent=2), file=sys.stderr)
     receiver.shutdown()
-    sys.exit(1 if faults else 0)
+    if words != sys.argv[1:]:
+        json.dump(rows, sys.stdout)
+        return
+    sys.exit(1 if any(row["wrong"] for row in rows) else 0)
 
 
 main()

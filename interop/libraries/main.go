@@ -87,7 +87,7 @@ func (l *lab) sections(ctx context.Context) ([]section, error) {
 	for _, check := range []struct {
 		name string
 		run  func(context.Context) ([]section, error)
-	}{{"sending and receiving, on SQLite", l.onSQLite}, {"the API of Svix", l.svixAPI},
+	}{{"sending and receiving, on SQLite", l.onSQLite}, {"the API of Svix", l.svixAPI}, {"agents", l.agents},
 		{"published receivers", l.samples}, {"databases", l.databases}} {
 		fmt.Fprintln(os.Stderr, "checking", check.name)
 		found, err := check.run(ctx)

@@ -23,6 +23,11 @@ func TestThePageIsOfThePinnedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for client, pin := range agentPins {
+		if versions[strings.ToLower(strings.ReplaceAll(pin.library, "`", ""))], err = agentVersion(root, client); err != nil {
+			t.Fatal(err)
+		}
+	}
 	text, err := os.ReadFile(filepath.Join(root, pagePath))
 	if err != nil {
 		t.Fatal(err)
