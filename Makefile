@@ -209,7 +209,7 @@ lint: ## Look for what a machine can see; print warnings about prose and width, 
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
-# PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
+# PgBouncer, to stand in front of it), MariaDB and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
 # installers for the kits, forward proxies to deliver through, and what the guides call. Building and running need none of them.
 needs:
 	@missing=; \
@@ -220,6 +220,7 @@ needs:
 	command -v npm >/dev/null 2>&1 || missing="$$missing npm"; \
 	python3 -c 'import ensurepip' >/dev/null 2>&1 || missing="$$missing python3 python3-venv"; \
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
+	command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server"; \
 	command -v nats-server >/dev/null 2>&1 || missing="$$missing nats-server"; \
 	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$$missing rabbitmq-server"; \
 	command -v mvn >/dev/null 2>&1 || missing="$$missing maven default-jre-headless"; \

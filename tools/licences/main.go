@@ -24,8 +24,9 @@ import (
 )
 
 // allowed are the licences under which a program under the Apache License 2.0 may be given to
-// others, with their texts beside it.
-var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "Unlicense", "blessing"}
+// others, with their texts beside it. MPL-2.0 covers the files of its module alone, and asks that
+// users learn where their source is: unchanged, at the module's name and version.
+var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unlicense", "blessing"}
 
 // read are files that a person has read, because the rules below do not fit them: by SHA-256, so
 // that another text is read again.
@@ -71,6 +72,7 @@ func run(root, to string) error {
 	}
 	var out bytes.Buffer
 	fmt.Fprintln(&out, "Grapnel is under the Apache License 2.0 (LICENSE). The program has parts of the following, each under its own licence.")
+	fmt.Fprintln(&out, "The source of each is that of the Go module with its name and version, unchanged.")
 	var faults []error
 	counts := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
