@@ -72,6 +72,7 @@ func TestValuesAreCompleted(t *testing.T) {
 		"endpoints get ep_":                 "ep_1",
 		"endpoints pause Warehouse W":       "Warehouse",
 		"deliveries list --endpoint Ware":   "Warehouse",
+		"import s":                          "svix",
 		"replay start --type inv":           "invoice.paid",
 		"endpoints create --types a.b,inv":  "a.b,invoice.paid",
 		"tenants get ":                      "acme",

@@ -35,7 +35,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.erasuresCommand(), s.clusterCommand(),
 		s.triggerCommand(), s.signCommand(), s.verifyCommand(),
 		s.configCommand(), s.loginCommand(), s.contextCommand(), s.openCommand(), s.migrateCommand(), s.backupCommand(),
-		s.restoreCommand(), s.holdCommand(), s.monitoringCommand(),
+		s.restoreCommand(), s.holdCommand(), s.importCommand(), s.monitoringCommand(),
 		s.simulateCommand(), s.tortureCommand(), s.mcpCommand(), s.healthCommand(), s.doctorCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version

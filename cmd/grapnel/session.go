@@ -184,9 +184,12 @@ func (s *session) askEach(head []string,
 // flags.
 var serverSecrets = []string{"GRAPNEL_ADMIN_KEY", "GRAPNEL_SESSION_KEY", "GRAPNEL_OIDC_CLIENT_SECRET"}
 
+// tokenVariable has the token of the system that import reads.
+const tokenVariable = "GRAPNEL_IMPORT_TOKEN"
+
 // secretVariables are all variables with secrets that have no flag.
 func secretVariables() []string {
-	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN", "GRAPNEL_MCP_KEY"}, serverSecrets...)
+	return append([]string{"GRAPNEL_KEY", "GRAPNEL_SECRET", "GRAPNEL_OUTBOX_DSN", "GRAPNEL_TORTURE_SECRET", "GRAPNEL_TORTURE_DSN", "GRAPNEL_MCP_KEY", tokenVariable}, serverSecrets...)
 }
 
 // ofHandlers are the variables that queues consume gives a handler, which may call commands.

@@ -40,20 +40,22 @@ func viewEndpoint(ep *wire.Endpoint) endpointOut {
 	return out
 }
 
-// endpoint finds one of the application by its id or its uid.
+// endpoint finds one of the application by its id or its uid, or by the id that it had in Svix if it
+// was imported.
 func (a *ask) endpoint(id string) (*wire.Endpoint, error) {
+	label := uidLabel
 	if strings.HasPrefix(id, epPrefix) && grapnel.ValidID(id) {
 		var ep wire.Endpoint
-		if err := a.read(at("/v1/endpoints", id), nil, &ep); err != nil {
-			return nil, err
+		if err := a.read(at("/v1/endpoints", id), nil, &ep); !missing(err) {
+			return &ep, err
 		}
-		return &ep, nil
+		label = IDLabel
 	}
 	if !validUID(id) {
 		return nil, notFound("endpoint")
 	}
 	var found struct{ Data []wire.Endpoint }
-	if err := a.read("/v1/endpoints", url.Values{"label": {uidLabel + "=" + id}, "limit": {"1"}}, &found); err != nil {
+	if err := a.read("/v1/endpoints", url.Values{"label": {label + "=" + id}, "limit": {"1"}}, &found); err != nil {
 		return nil, err
 	}
 	if len(found.Data) == 0 {
