@@ -196,7 +196,7 @@ func (s *session) unread(err error) error {
 		case refused.Status == http.StatusUnauthorized, refused.Status == http.StatusForbidden:
 			f.Exit, f.Next = cli.ExitAuth, "Give a token that may read everything with --token."
 		case refused.Status == http.StatusNotFound:
-			f.Exit, f.Next = cli.ExitNotFound, "Check --url."
+			f.Exit, f.Next = cli.ExitNotFound, "Check --url, and the project if there is one."
 		case refused.Status == http.StatusTooManyRequests:
 			f.Exit, f.Next = cli.ExitRateLimited, "Try again later."
 		case refused.Status >= http.StatusInternalServerError:

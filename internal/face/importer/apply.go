@@ -96,6 +96,8 @@ func Apply(ctx context.Context, c *client.Client, plan *Plan, tell func(done int
 			it.Done = true
 			done++
 			tell(done)
+		case errors.Is(err, errMoved):
+			it.Failure = err.Error()
 		case is && itsOwn(refused.Status):
 			it.Failure = refused.Error()
 		default:
@@ -104,6 +106,8 @@ func Apply(ctx context.Context, c *client.Client, plan *Plan, tell func(done int
 	}
 	return nil
 }
+
+var errMoved = errors.New("it was changed since the plan was made; the same import makes another plan")
 
 // itsOwn says whether a refusal is about one object, and not about the key or the server.
 func itsOwn(status int) bool {
@@ -116,6 +120,13 @@ func (a applying) item(ctx context.Context, it *Item) error {
 		return a.create(ctx, it, m)
 	}
 	path := paths[it.Kind] + "/" + url.PathEscape(it.Here)
+	var now map[string]any
+	if err := a.Do(ctx, http.MethodGet, path, nil, nil, &now); err != nil {
+		return err
+	}
+	if hashOf(it.want.project(now, a.system)) != it.state {
+		return errMoved
+	}
 	labels, _ := it.patch["labels"].(map[string]any)
 	if labels == nil {
 		labels = map[string]any{}

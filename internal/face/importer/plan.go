@@ -208,7 +208,7 @@ func (c *comparing) differ(it *Item, at *object) {
 	case len(it.Changes) == 0:
 		it.Action = Same
 	default:
-		it.Action, it.rotate = Change, secretThere
+		it.Action, it.rotate, it.state = Change, secretThere, hashOf(ours)
 		it.patch = w.patchOf(theirs, ours, it.Changes)
 	}
 }

@@ -261,6 +261,14 @@ func TestBothSidesCount(t *testing.T) {
 	if e := h.endpoint("svix.id=ep_3"); e.URL != "http://127.0.0.1:9/moved" {
 		t.Errorf("the URL is %s", e.URL)
 	}
+	late := h.plan(read(t, f), true)
+	update(2, map[string]any{"description": "ours, behind the plan"})
+	if err := importer.Apply(t.Context(), h.Client, late, func(int) {}); err != nil || !strings.Contains(late.Items[6].Failure, "since the plan") {
+		t.Errorf("%v, %q", err, late.Items[6].Failure)
+	}
+	if e := h.endpoint("svix.id=ep_2"); e.Description != "ours, behind the plan" {
+		t.Errorf("a change behind the plan became %q", e.Description)
+	}
 	h.apply(h.plan(read(t, f), true))
 	if e := h.endpoint("svix.id=ep_1"); e.Description != "first" || e.Headers["Authorization"] == "" {
 		t.Errorf("overwritten, it is %+v", e.NewEndpoint)

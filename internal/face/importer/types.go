@@ -127,6 +127,7 @@ type Item struct {
 	rotate  bool           // the secret is replaced
 	patch   map[string]any // fields that change
 	schemas int            // versions of the schema that exist here
+	state   string         // hash of the settings here, as the plan found them
 }
 
 // Plan says what becomes of each object.
