@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,11 +56,9 @@ func state(it *importer.Item) string {
 }
 
 func more(it *importer.Item) string {
-	switch {
-	case it.Failure != "":
+	if it.Failure != "" {
 		return it.Failure
-	case it.Why != "":
-		return it.Why
 	}
-	return strings.Join(it.Changes, ", ")
+	said := slices.DeleteFunc([]string{strings.Join(it.Changes, ", "), it.Why}, func(s string) bool { return s == "" })
+	return strings.Join(said, "; ")
 }

@@ -135,12 +135,16 @@ func (a applying) item(ctx context.Context, it *Item) error {
 	if it.Kind == Endpoint {
 		labels[idLabel(a.system)] = it.ID
 	}
+	var q url.Values
+	if it.Kind != EventType { // whose changes have no reason
+		q = url.Values{"reason": {"import from " + a.system}}
+	}
 	last := m
 	if it.rotate {
 		last.secret, last.since = "0", rotating
 	}
 	labels[markLabel(a.system)] = last.text()
-	if err := a.Do(ctx, http.MethodPatch, path, nil, it.patch, nil); err != nil {
+	if err := a.Do(ctx, http.MethodPatch, path, q, it.patch, nil); err != nil {
 		return err
 	}
 	if it.rotate {

@@ -1,3 +1,21 @@
+// Package importer brings endpoints, event types and tenants of another system to a Grapnel server.
+//
+// A source (Svix, Convoy, CSV) reads the other system and returns its objects in the terms of the
+// API. Compare makes a plan of these and of the objects that the server has. Apply carries the plan
+// out through the API, with the caller's key.
+//
+// It can be repeated, and continued after an interruption, because nothing is remembered outside of
+// the server. A label of each endpoint has the other system's id, and a label of each object has a
+// mark of the settings and of the secret as they were imported (mark.go). So an object that a
+// person has changed here is told from one that was changed there. The former is overwritten only
+// if the caller asks for it.
+//
+// An endpoint is not created if it would get other events, other bodies or other signatures than
+// before: Want.Blocked has the reason. Lesser losses are listed in Want.Lost. Convoy signs in a way
+// of its own, so all of its receivers have to change; a note says so.
+//
+// It does not promise more than its sources do: events, attempts and their history stay where they
+// are.
 package importer
 
 import (
@@ -5,6 +23,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -84,6 +103,10 @@ func (c *comparing) decide(it *Item) {
 	case at == nil && it.Kind == Endpoint && c.twice(it):
 	case at == nil:
 		it.Action = Create
+	case it.want.Blocked != "" && at.labels[markLabel(c.system)] == "":
+		it.Action, it.Here, it.Why = Same, at.id, "created by hand, because of "+it.want.Blocked
+	case it.want.Blocked != "": // since the last import
+		it.Action, it.Here, it.Why = Keep, at.id, it.want.Blocked
 	default:
 		it.Here = at.id
 		c.differ(it, at)
@@ -188,34 +211,28 @@ func (c *comparing) differ(it *Item, at *object) {
 	if len(it.Changes) == 0 {
 		changedThere, changedHere = false, false
 	}
-	grows := it.schemas < len(w.Schemas)
+	if changedHere && !changedThere && !c.overwrite {
+		it.Why = "changed here since the last import, and stays: " + strings.Join(it.Changes, ", ")
+		it.Changes = nil
+	}
 	if secretThere {
 		it.Changes = append(it.Changes, "secret")
 	}
-	if grows {
+	if it.schemas < len(w.Schemas) {
 		it.Changes = append(it.Changes, "schemas")
 	}
-	conflict := changedThere && changedHere || secretHere
 	switch {
-	case conflict && !c.overwrite:
+	case (changedThere && changedHere || secretHere) && !c.overwrite:
 		it.Action, it.Why = Keep, "it was changed here and there since the last import; --overwrite takes the other system's settings"
 		if !imported {
 			it.Why = "it was not imported; --overwrite takes the other system's settings, and its secret"
 		}
-	case changedHere && !changedThere && !secretThere && !grows && !c.overwrite:
-		it.Action, it.Why = Same, "changed here since the last import: "+namesOf(it.Changes)
-		it.Changes = nil
 	case len(it.Changes) == 0:
 		it.Action = Same
 	default:
 		it.Action, it.rotate, it.state = Change, secretThere, hashOf(ours)
 		it.patch = w.patchOf(theirs, ours, it.Changes)
 	}
-}
-
-func namesOf(all []string) string {
-	text, _ := json.Marshal(all)
-	return string(text)
 }
 
 // patchOf is the merge patch that gives an object the other system's settings.

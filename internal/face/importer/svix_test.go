@@ -248,7 +248,7 @@ func TestBothSidesCount(t *testing.T) {
 	changed := func(line string, n int) []string {
 		lines := all("same")
 		lines[0], lines[3] = "change app_2aA name", "change invoice.paid schemas"
-		lines[5] = "same ep_1: changed here since the last import: [\"description\"]"
+		lines[5] = "same ep_1: changed here since the last import, and stays: description"
 		lines[6], lines[7] = line, "change ep_3 url"
 		lines[8] = "same ep_4: the other system has it no longer"
 		return lines[:n]
@@ -293,11 +293,14 @@ func TestASecretThatWasReplaced(t *testing.T) {
 		h.wants(plan, lines...)
 		return plan
 	}
+	if _, err := h.UpdateEndpoint(t.Context(), h.endpoint("svix.id=ep_1").ID, map[string]any{"description": "ours"}); err != nil {
+		t.Fatal(err)
+	}
 	for n := 11; n <= 12; n++ { // the second one too, although the secret here is no longer the first
 		w.secrets["ep_1"] = secret(n)
 		h.apply(expect("change ep_1 secret"))
-		if e := h.endpoint("svix.id=ep_1"); h.secretOf(e) != secret(n) || len(e.Secrets) != n-9 {
-			t.Errorf("%d secrets sign", len(e.Secrets))
+		if e := h.endpoint("svix.id=ep_1"); h.secretOf(e) != secret(n) || len(e.Secrets) != n-9 || e.Description != "ours" {
+			t.Errorf("%d secrets sign at %q", len(e.Secrets), e.Description)
 		}
 		expect("same ep_1")
 	}
@@ -341,10 +344,19 @@ func TestNothingElseIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines[7] = "keep ep_3 format,signature_headers,secret: it was not imported"
+	byHand := wire.NewEndpoint{URL: "http://127.0.0.1:9/1", Tenant: "acme", Labels: map[string]string{"svix.id": "ep_1"}, Transform: ".data"}
+	if _, err := h.CreateEndpoint(t.Context(), byHand); err != nil {
+		t.Fatal(err)
+	}
+	lines[5] = "same ep_1: created by hand, because of transformation"
 	h.wants(h.plan(read(t, f), false), lines...)
 	h.apply(h.plan(read(t, f), true))
-	if h.secretOf(h.endpoint("svix.id=ep_3")) != secret(3) {
-		t.Error("the endpoint has another secret")
+	if h.secretOf(h.endpoint("svix.id=ep_3")) != secret(3) || h.endpoint("svix.id=ep_1").Transform != ".data" {
+		t.Error("the endpoints have another secret, or another transform")
+	}
+	w.parts["ep_3 transformation"] = w.parts["ep_1 transformation"]
+	if plan := h.plan(read(t, f), true); plan.Items[7].Action != importer.Keep {
+		t.Errorf("an endpoint that was imported before its transformation: %+v", plan.Items[7])
 	}
 }
 
