@@ -107,7 +107,7 @@ func Apply(ctx context.Context, c *client.Client, plan *Plan, tell func(done int
 	return nil
 }
 
-var errMoved = errors.New("it was changed since the plan was made; the same import makes another plan")
+var errMoved = errors.New("changed since the plan was made; the same import makes another plan")
 
 // itsOwn says whether a refusal is about one object, and not about the key or the server.
 func itsOwn(status int) bool {

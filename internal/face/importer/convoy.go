@@ -164,7 +164,7 @@ func (f *Found) convoyTypes(ctx context.Context, r *reading, at string) error {
 		if t.Category != "" {
 			marks["category"] = t.Category
 		}
-		if is(t.DeprecatedAt) {
+		if given(t.DeprecatedAt) {
 			marks["deprecated"] = "true"
 		}
 		w.describe(t.Description, w.labelled(marks, nil, 1, ""))
@@ -194,8 +194,10 @@ func bytesOf(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// is says whether a time is set.
-func is(text *string) bool { return text != nil && *text != "" && !strings.HasPrefix(*text, "0001-") }
+// given says whether a time is set.
+func given(text *string) bool {
+	return text != nil && *text != "" && !strings.HasPrefix(*text, "0001-")
+}
 
 func (e *convoyEndpoint) want() Want {
 	address, name := e.URL, e.Name
@@ -225,7 +227,7 @@ func (e *convoyEndpoint) want() Want {
 		w.Fields["rate_limit"] = w.rate(e.RateLimit, seconds)
 	}
 	for _, s := range e.Secrets {
-		if is(s.ExpiresAt) || is(s.DeletedAt) || s.Value == "" || w.Secret != "" {
+		if given(s.ExpiresAt) || given(s.DeletedAt) || s.Value == "" || w.Secret != "" {
 			continue
 		}
 		w.Secret = sign.SymmetricPrefix + base64.StdEncoding.EncodeToString([]byte(s.Value))
