@@ -44,8 +44,9 @@ type Endpoint struct {
 	Trace          bool     // requests have the header traceparent, if the event has a trace
 	Secrets        []Secret // the newest first; those that have expired no longer sign
 	Status         EndpointStatus
-	DisabledReason string // also of a paused one: HeldReason
+	DisabledReason string // also of a paused one: HeldReason, ConsentReason
 	DisabledAt     time.Time
+	Consent        *Consent // nil: its address was asked for none
 	// one answer disabled it, such as a 410: pending deliveries are held, even if the policy drops
 	DisabledByAnswer bool
 	CreatedAt        time.Time
@@ -190,6 +191,16 @@ const (
 	SigningStandard Signing = "standard"
 	SigningSvix     Signing = "svix"
 )
+
+// Consent is the state of asking an endpoint's address for its consent.
+type Consent struct {
+	Since   time.Time // when the endpoint got the address
+	Asked   int       // challenges that were begun
+	AskedAt time.Time // the last of them
+	Next    time.Time // of the next challenge; zero: only a person sends another
+	Cause   string    // why the last challenge brought no consent; empty: it has no result yet
+	GivenAt time.Time // zero: the endpoint waits for it
+}
 
 // EndpointStatus says whether an endpoint gets deliveries.
 type EndpointStatus string

@@ -9,6 +9,7 @@ type Terms struct {
 	PublishRate  *RateLimit        `json:",omitempty"` // events that it may publish; nil: the server's rate
 	EventsPerDay int64             `json:",omitzero"`  // events that it may publish on one day (UTC); 0: the server's limit
 	MaxPending   int64             `json:",omitzero"`  // pending deliveries; 0: the server's limit
+	Consent      ConsentRule       `json:",omitzero"`  // of new addresses of endpoints; empty: the server's rule
 	Proxy        Secret            // URL of the forward proxy of endpoints without an own one; empty: none
 	CreatedAt    time.Time         // when the first of them was set
 	UpdatedAt    time.Time

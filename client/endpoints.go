@@ -18,6 +18,7 @@ type (
 	Endpoint    = wire.Endpoint // where events go
 	// PresetShape has a preset's settings of requests, which apply unless the endpoint sets its own.
 	PresetShape = wire.PresetShape
+	Consent     = wire.Consent
 	Health      = wire.Health // how an endpoint is doing
 	OAuth2      = wire.OAuth2 // its client at a token server
 	TLS         = wire.TLS    // its certificates

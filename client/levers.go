@@ -18,6 +18,12 @@ func (c *Client) ResumeEndpoint(ctx context.Context, id, reason string) (*Endpoi
 	return post[Endpoint](ctx, c, at("/v1/endpoints", id, "resume"), because(reason))
 }
 
+// AskConsent sends the address of an endpoint that waits for its consent a challenge, and returns
+// the endpoint with the result. If it waits for none, the error has the code conflict.
+func (c *Client) AskConsent(ctx context.Context, id, reason string) (*Endpoint, error) {
+	return post[Endpoint](ctx, c, at("/v1/endpoints", id, "consent"), because(reason))
+}
+
 // ProbeEndpoint probes an endpoint whose circuit is open at once. If the circuit is closed or
 // nothing is pending, the error is a conflict.
 func (c *Client) ProbeEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {

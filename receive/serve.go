@@ -34,7 +34,8 @@ type result struct {
 	after   time.Duration // of Retry-After; 0: none
 }
 
-// ServeHTTP receives one request.
+// ServeHTTP receives one request. A verified one that asks the address for its consent is answered
+// with its token; neither the handler nor the observer gets it.
 //
 // The handler's context does not end with the client's connection: a sender that stops waiting
 // repeats the request, and the repetition should find the event processed.
@@ -46,6 +47,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-k.slots }()
 		var b Bid
 		if d, b, res = k.read(w, r); res.outcome == "" {
+			if token := d.token(); token != "" {
+				consent(w, token)
+				return
+			}
 			res = e.run(context.WithoutCancel(r.Context()), d, b)
 		}
 	default:

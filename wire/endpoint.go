@@ -80,6 +80,7 @@ type Endpoint struct {
 	ClientCertEnds *time.Time      `json:"client_cert_ends" before:"status" nullable:"true" doc:"the end of the client certificate; null: there is none"`
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
+	Consent        *Consent        `json:"consent" nullable:"true" doc:"of its address, where the tenant requires that; null: the address was asked for none"`
 	Health         Health          `json:"health"`
 	CreatedAt      time.Time       `json:"created_at"`
 	UpdatedAt      time.Time       `json:"updated_at"`
@@ -88,6 +89,16 @@ type Endpoint struct {
 
 // MarshalJSON writes the endpoint as the API does.
 func (e Endpoint) MarshalJSON() ([]byte, error) { return Encode(e) }
+
+// Consent is the consent of an endpoint's address. Until it is given, the endpoint is paused.
+type Consent struct {
+	Since   time.Time  `json:"since" doc:"when the endpoint got the address"`
+	Asked   int        `json:"asked" doc:"challenges that were sent"`
+	AskedAt *time.Time `json:"asked_at" nullable:"true" doc:"the last of them; null: none yet"`
+	NextAt  *time.Time `json:"next_at" nullable:"true" doc:"the next challenge; null: none is sent unless a person asks"`
+	Cause   string     `json:"cause" nullable:"true" doc:"why the last challenge brought no consent; null: it did, or has no result yet"`
+	GivenAt *time.Time `json:"given_at" nullable:"true" doc:"when the address consented; null: it has not"`
+}
 
 // PresetShape has a preset's settings of requests, which apply unless the endpoint sets its own.
 type PresetShape struct {

@@ -27,12 +27,13 @@ type TenantNumbers struct {
 
 // TenantTerms are the operator's settings for a tenant, in the place of the server's.
 type TenantTerms struct {
-	Name         string             `json:"name" nullable:"true" maxLength:"256" form:"name" doc:"what people call it; none: nothing but its own name"`
-	Labels       map[string]string  `json:"labels" maxProperties:"16" names:"^[A-Za-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"`
-	PublishRate  *grapnel.RateLimit `json:"publish_rate" nullable:"true" doc:"events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"`
-	EventsPerDay int64              `json:"max_events_per_day" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"`
-	MaxPending   int64              `json:"max_pending" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"pending deliveries that it may have; none or 0: --max-pending"`
-	Proxy        string             `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
+	Name         string              `json:"name" nullable:"true" maxLength:"256" form:"name" doc:"what people call it; none: nothing but its own name"`
+	Labels       map[string]string   `json:"labels" maxProperties:"16" names:"^[A-Za-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"`
+	PublishRate  *grapnel.RateLimit  `json:"publish_rate" nullable:"true" doc:"events that it may publish, counted by each node for itself; beyond it a publish is answered 429; none: --max-publish-rate"`
+	EventsPerDay int64               `json:"max_events_per_day" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"events that it may publish on one day (UTC); beyond it a publish is answered 429; none or 0: --max-events-per-day"`
+	MaxPending   int64               `json:"max_pending" nullable:"true" minimum:"0" maximum:"1000000000000" doc:"pending deliveries that it may have; none or 0: --max-pending"`
+	Consent      grapnel.ConsentRule `json:"consent" nullable:"true" enum:"off,required" doc:"required: an endpoint with a new address gets nothing until the address has answered a challenge; none: --consent"`
+	Proxy        string              `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of the forward proxy (CONNECT) of its endpoints that name none, and of its channels but for mails, at any address, with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
 }
 
 // NewTenant is a tenant to be registered.

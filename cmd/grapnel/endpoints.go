@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (s *session) endpointsCommand() *cobra.Command {
 			{"probe", "Probe failing endpoints now", "grapnel endpoints probe ep_… --reason 'they say it is fixed'",
 				(*client.Client).ProbeEndpoint, false},
 		}),
-		[]*cobra.Command{endpointsLanes(s), endpointsRotate(s), endpointsTest(s), endpointsRetry(s)})...)
+		[]*cobra.Command{endpointsLanes(s), endpointsRotate(s), endpointsTest(s), endpointsRetry(s), endpointsConsent(s)})...)
 }
 
 // endpointsRetry attempts the pending deliveries of an endpoint now.
@@ -92,6 +93,42 @@ func endpointsRetry(s *session) *cobra.Command {
 	cli.Sets(f, "event-key", "keys")
 	reasoned(c, &which.Reason)
 	return c
+}
+
+// endpointsConsent sends the address of an endpoint the challenge again.
+func endpointsConsent(s *session) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "consent ENDPOINT", Short: "Ask an endpoint's address for consent now, and show the result",
+		Long: "Sends the challenge again to the address of an endpoint that waits for its consent. Its deliveries are held until then.\n" +
+			"Exits 9 if the address did not consent.",
+		Example: "grapnel endpoints consent Warehouse --reason 'they have deployed the answer'",
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			e, err := r.AskConsent(ctx, args[0], reason)
+			if err == nil {
+				err = r.Print(endpointView(r, e))
+			}
+			if err == nil && e.Consent != nil && e.Consent.GivenAt == nil {
+				err = cli.Partial("the address has not consented: %s", e.Consent.Cause)
+			}
+			return err
+		}),
+	}
+	reasoned(c, &reason)
+	return c
+}
+
+// consentOf is the consent of an endpoint's address on one line.
+func consentOf(r reader, c *client.Consent) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.GivenAt != nil:
+		return "given at " + r.Time(c.GivenAt)
+	case c.NextAt != nil:
+		return fmt.Sprintf("asked for %d times; next at %s", c.Asked, r.Time(c.NextAt))
+	}
+	return fmt.Sprintf("asked for %d times; grapnel endpoints consent asks again", c.Asked)
 }
 
 func endpointsRotate(s *session) *cobra.Command {
@@ -209,6 +246,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 	h := &e.Health
 	v := object(e.ID, e.JSON(), [][]string{
 		{"endpoint", e.ID}, {"secret", e.Secret}, {"status", string(e.Status)}, {"why", e.DisabledReason},
+		{"consent", consentOf(r, e.Consent)},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
 		{"url", e.URL}, {"target", cli.Compact(cli.Encode(e.Target))}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},

@@ -117,7 +117,7 @@ type serveFlags struct {
 
 // reloaded are the settings of which a running server takes a change over (server.Change).
 var reloaded = []string{"log-level", "egress-allow", "https-only", "trusted-proxies", "max-pending", "max-endpoints", "max-types",
-	"max-publish-rate", "max-events-per-day", "retention", "retention-rule"}
+	"max-publish-rate", "max-events-per-day", "consent", "retention", "retention-rule"}
 
 func (f *serveFlags) add(flags *pflag.FlagSet) {
 	f.MaxEvent, f.MaxBody = server.DefaultMaxEvent, server.DefaultMaxBody
@@ -162,6 +162,9 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.MaxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
 	flags.Var(&cli.Rate{Into: &f.PublishRate}, "max-publish-rate", "events per second that one tenant may publish, and at once; counted by each node")
 	flags.Int64Var(&f.EventsPerDay, "max-events-per-day", 0, "events that one tenant may publish on one day (UTC); 0: no limit")
+	flags.StringVar((*string)(&f.Consent), "consent", string(grapnel.ConsentOff),
+		"required: a new address of an endpoint gets nothing until it has answered a challenge")
+	cli.Form(flags, "off|required", "consent")
 	flags.StringArrayVar(&f.OutboxFiles, "outbox-file", nil,
 		"SQLite database of a producer, which a source with the outbox sqlite:PATH may read and remove events from; may be repeated")
 	cli.DurationVar(flags, &f.Retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
@@ -210,6 +213,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	faults.When(f.MaxTypes < 0, "--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
 	faults.When(f.MaxAhead <= 0 || f.MaxAhead > policy.MaxAge, "--max-ahead %s: it must be greater than 0, and at most %s", f.MaxAhead, policy.Duration(policy.MaxAge))
 	faults.When(f.EventsPerDay < 0, "--max-events-per-day %d: it must not be negative; 0 is no limit", f.EventsPerDay)
+	faults.When(f.Consent != grapnel.ConsentOff && f.Consent != grapnel.ConsentRequired, "--consent %q: it must be off or required", f.Consent)
 	one := f.StorePassword
 	faults.When(one.File != "" && one.Command != "", "--store-password-file and --store-password-command: give one of the two")
 	faults.When(one.File+one.Command != "" && strings.HasPrefix(f.Store, "sqlite:"),

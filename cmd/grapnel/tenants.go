@@ -34,7 +34,8 @@ var tenants = resource[client.Tenant]{
 				[]string{"dead letters", say.Capped(n.DeadLetters, n.DeadLettersMore)}, []string{"active", r.Time(n.ActiveAt)})
 		}
 		return object(t.Tenant, t.JSON(), append(rows, [][]string{{"max publish rate", itsRate(t.PublishRate)},
-			{"max events per day", atMost(t.EventsPerDay)}, {"max pending", atMost(t.MaxPending)}, {"proxy", t.Proxy},
+			{"max events per day", atMost(t.EventsPerDay)}, {"max pending", atMost(t.MaxPending)}, {"consent", cmp.Or(string(t.Consent), theServers)},
+			{"proxy", t.Proxy},
 			{"changed", r.Time(t.UpdatedAt)}}...))
 	},
 	verbs: []verb{{"list", "List tenants", ""}, {"get", "Show the operator's settings for a tenant", ""},

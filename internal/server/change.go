@@ -15,6 +15,7 @@ func (s *Server) Change(to Options) {
 	o.EgressAllow, o.HTTPSOnly, o.Proxies = to.EgressAllow, to.HTTPSOnly, to.Proxies
 	o.MaxPending, o.MaxEndpoints, o.MaxTypes = to.MaxPending, to.MaxEndpoints, to.MaxTypes
 	o.PublishRate, o.EventsPerDay = to.PublishRate, to.EventsPerDay
+	o.Consent = to.Consent
 	o.Retention, o.Rules = to.Retention, to.Rules
 	o.Settings = to.Settings
 	s.changed.Store(&o)
@@ -30,7 +31,7 @@ func (s *Server) limit(l *life) {
 
 func (o *Options) limits() engine.Limits {
 	return engine.Limits{MaxPending: o.MaxPending, MaxEndpoints: o.MaxEndpoints, MaxTypes: o.MaxTypes,
-		PublishRate: o.PublishRate, EventsPerDay: o.EventsPerDay}
+		PublishRate: o.PublishRate, EventsPerDay: o.EventsPerDay, Consent: o.Consent}
 }
 
 func (s *Server) proxies() []netip.Prefix { return s.changed.Load().Proxies }

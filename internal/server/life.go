@@ -20,6 +20,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
 	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/send/channels"
+	"github.com/grapnelhq/grapnel/internal/send/consent"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
@@ -160,6 +161,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	})
 	l.contacts = contacts.New(contacts.Options{Bounds: o.Bounds.Contacts, Engine: l.engine, Store: l.store, Sealer: l.passes(s), Log: o.Log,
 		PublicURL: o.PublicURL})
+	l.consents = consent.New(consent.Options{Bounds: o.Bounds.Consent, Engine: l.engine, Sender: s.sender, Random: rand.Reader, Log: o.Log})
 	return nil
 }
 
@@ -178,6 +180,7 @@ func (l *life) run(ctx context.Context, silent bool) {
 	moving.Go(func() { l.relays.Run(ctx) })
 	moving.Go(func() { l.ingress.Run(ctx) })
 	moving.Go(func() { l.used.Run(ctx) })
+	moving.Go(func() { l.consents.Run(ctx) })
 	if !silent {
 		moving.Go(func() { l.alerts.Run(ctx) })
 		moving.Go(func() { l.contacts.Run(ctx) })
@@ -215,6 +218,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Replays:      l.replays,
 		Alerts:       l.alerts,
 		Contacts:     l.contacts,
+		Consents:     l.consents,
 		Minutes:      l.minutes,
 		Used:         l.used,
 		Keep:         s.keep,

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
 	"github.com/grapnelhq/grapnel/internal/nodes/ownership"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
+	"github.com/grapnelhq/grapnel/internal/send/consent"
 	"github.com/grapnelhq/grapnel/internal/send/core"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
@@ -109,6 +110,8 @@ type Options struct {
 	PublishRate   *grapnel.RateLimit // events that one tenant may publish, at each node; nil: no limit
 	EventsPerDay  int64              // events that one tenant may publish on one day (UTC); 0: no limit
 	Retention     time.Duration      // of full records
+	// rule for new addresses of endpoints; empty: off
+	Consent grapnel.ConsentRule
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules   []store.KeepRule
 	Backups BackupOptions // of an SQLite database
@@ -146,6 +149,7 @@ type Bounds struct {
 	Alarm     alarm.Bounds
 	Alerting  alerting.Bounds
 	Contacts  contacts.Bounds
+	Consent   consent.Bounds
 	Minutes   minutes.Bounds
 	LastUse   lastuse.Bounds
 	Peer      peer.Bounds

@@ -128,7 +128,7 @@ func holdAll(ctx context.Context, db store.Store, now time.Time, b HoldBounds) (
 		changed := false
 		for i := range config.Endpoints {
 			ep := config.Endpoints[i]
-			if ep.Status != grapnel.EndpointEnabled || ep.Channel != nil || !ep.DeletedAt.IsZero() {
+			if ep.Status != grapnel.EndpointEnabled && !ep.HeldForConsent() || ep.Channel != nil || !ep.DeletedAt.IsZero() {
 				continue
 			}
 			ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointPaused, grapnel.HeldReason, now, now

@@ -22,6 +22,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/inbound/queue"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
+	"github.com/grapnelhq/grapnel/internal/send/consent"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 	"github.com/grapnelhq/grapnel/internal/send/engine"
 	"github.com/grapnelhq/grapnel/internal/send/erase"
@@ -115,6 +116,7 @@ type life struct {
 	relays   *relay.Runner
 	alerts   *alerting.Keeper
 	contacts *contacts.Keeper
+	consents *consent.Keeper
 	minutes  *minutes.Keeper
 	used     *lastuse.Keeper
 	peers    *peer.Client // nil: no other node uses the store

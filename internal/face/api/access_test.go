@@ -18,7 +18,7 @@ func bodies() map[string]string {
 	return map[string]string{
 		"publish-event": `{"type":"a","data":1}`, "preview-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
 		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
-		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "retry-endpoint": `{"reason":"x"}`,
+		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "ask-consent": `{"reason":"x"}`, "retry-endpoint": `{"reason":"x"}`,
 		"retry-delivery": `{"reason":"x"}`, "retry-deliveries": `{"reason":"x"}`,
 		"retry-endpoint-delivery": `{"reason":"x"}`,
 		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`,

@@ -70,6 +70,7 @@ type Options struct {
 	Documents   store.Documents       // incidents
 	Erasures    Erasures              // erases events
 	Contacts    Contacts              // asks contacts to confirm their addresses; nil: none are asked
+	Consents    Consents              // asks addresses for consent; nil: none are asked
 	Promises    func() promise.Report // how the server keeps its promises
 	Status      http.Handler          // the public status page in all its forms; nil: there is none
 	Used        Uses                  // the last uses of keys; nil: none are noted

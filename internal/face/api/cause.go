@@ -44,7 +44,11 @@ func causes(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, past.view(c, ep.ID)), nil
+	v := past.view(c, ep.ID)
+	if ep.HeldForConsent() {
+		v.Sentence = words.Sentence(ep.DisabledReason) + " " + v.Sentence
+	}
+	return jsonAnswer(http.StatusOK, v), nil
 }
 
 // past is what an explanation looks at.

@@ -30,6 +30,7 @@ func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), 
 			return ep, err
 		}
 		ep.UpdatedAt = c.now
+		ep.AskConsent(&before, a.Engine.Consent(ep.Tenant), c.now)
 		with := store.With{Once: once(ep), Audit: c.entry(verbOf(&before, &ep), &ep, reason)}
 		done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep, with)
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
@@ -39,7 +40,17 @@ func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), 
 			err = first(done.Answer)
 		}
 		ep.Revision = done.Revision
+		if err == nil {
+			a.askConsent(&ep)
+		}
 		return ep, err
+	}
+}
+
+// askConsent has the address of a changed endpoint asked, if it waits for that.
+func (a *api) askConsent(ep *grapnel.Endpoint) {
+	if a.Consents != nil && ep.AwaitsConsent() {
+		a.Consents.Due(ep.ID)
 	}
 }
 

@@ -24,8 +24,9 @@ func endpointRoutes() []route {
 		{method: "POST", path: "/v1/endpoints",
 			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, whole: true, handle: createEndpoint,
 			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
-			about: "The answer shows the secret; no other answer does.",
-			body:  jsonBody, takes: wire.NewEndpoint{}, gives: map[int]any{201: wire.Endpoint{}}},
+			about: "The answer shows the secret; no other answer does. Where the tenant requires consent, the endpoint is paused until its address " +
+				"has answered a challenge, and so it is after an update of url, proxy or oauth2.token_url.",
+			body: jsonBody, takes: wire.NewEndpoint{}, gives: map[int]any{201: wire.Endpoint{}}},
 		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
 			query: pageOf(tenantParam, idsParam, searchParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
@@ -49,7 +50,7 @@ func endpointRoutes() []route {
 // The fields of endpoints that answers and requests copy.
 var (
 	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "PolicyChanges", "Headers", "PresetShape", "Secret", "Secrets",
-		"Health", "OAuth2", "TLS", "Proxy", "Target", "ClientCertEnds", "JWKSURL")
+		"Health", "OAuth2", "TLS", "Proxy", "Target", "ClientCertEnds", "JWKSURL", "Consent")
 	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret", "OAuth2", "TLS", "Proxy", "Target")
 )
 
@@ -170,7 +171,7 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 	strict.Defaults(&v)
 	v.URL = c.address(v.URL)
 	v.OAuth2, v.TLS, v.Proxy = viewReach(c.address, ep)
-	v.Target = viewTarget(ep.Target)
+	v.Target, v.Consent = viewTarget(ep.Target), viewConsent(ep)
 	v.ClientCertEnds, v.JWKSURL = timeOf(egress.ClientCertUntil(ep.TLS)), a.jwksURL(c, ep)
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
@@ -187,6 +188,16 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 		v.Secrets = append(v.Secrets, wire.Secret{CreatedAt: s.CreatedAt, ExpiresAt: timeOf(s.ExpiresAt), PublicKey: public})
 	}
 	return v
+}
+
+// viewConsent shows an endpoint's consent; nil: its address was asked for none.
+func viewConsent(ep *grapnel.Endpoint) *wire.Consent {
+	is := ep.Consent
+	if is == nil {
+		return nil
+	}
+	return &wire.Consent{Since: is.Since, Asked: is.Asked, AskedAt: timeOf(is.AskedAt), NextAt: timeOf(is.Next), Cause: is.Cause,
+		GivenAt: timeOf(is.GivenAt)}
 }
 
 // settings are an endpoint's settings as they would be given to make one like it.

@@ -145,6 +145,8 @@ type Directory interface {
 	Sender() grapnel.Sender // of messages to contacts
 	// Accepts returns grapnel.CodeTenantEnds if the tenant is being deleted: nothing is created for it.
 	Accepts(tenant string) error
+	// Consent is the rule for new addresses of a tenant's endpoints.
+	Consent(tenant string) grapnel.ConsentRule
 	// Terms are the operator's settings for a tenant.
 	Terms(tenant string) grapnel.Terms
 	// Holds says whether a pass is not revoked.
@@ -245,6 +247,14 @@ type Contacts interface {
 	Ask(ctx context.Context, contact *grapnel.Endpoint) error
 	// Follow reads the link of a question; false: it is none, or has expired.
 	Follow(link string) (contacts.Confirmation, bool)
+}
+
+// Consents asks addresses of endpoints for their consent; package consent.
+type Consents interface {
+	// Due has an endpoint that waits for consent asked soon.
+	Due(endpoint string)
+	// Ask asks now, for a person, and returns the endpoint with what it came to.
+	Ask(ctx context.Context, endpoint string, by grapnel.By) (grapnel.Endpoint, error)
 }
 
 // Erasures begins and shows erasures; package erase.

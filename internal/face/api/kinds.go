@@ -85,7 +85,10 @@ func paused(c *call, ep *grapnel.Endpoint) error {
 	case grapnel.EndpointDisabled:
 		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: no attempts are made.")
 	case grapnel.EndpointPaused:
-		return errAsItIs
+		if !ep.HeldForConsent() {
+			return errAsItIs
+		}
+		ep.DisabledReason, ep.DisabledAt = "", time.Time{} // from now on a person's pause, which consent does not end
 	}
 	setStatus(ep, grapnel.EndpointPaused, c)
 	return nil
@@ -98,6 +101,10 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled%s, not paused: enable it instead.", because(ep.DisabledReason))
 	case grapnel.EndpointEnabled:
 		return errAsItIs
+	}
+	if ep.HeldForConsent() {
+		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is paused because %s. POST /v1/endpoints/%s/consent asks it again.",
+			ep.DisabledReason, ep.ID)
 	}
 	setStatus(ep, grapnel.EndpointEnabled, c)
 	return nil
@@ -131,11 +138,16 @@ func deleting(find finding) handler {
 
 // create stores a new endpoint; view shows it in the answer.
 func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) any) (answer, error) {
-	return put(c, a.Engine.PutEndpoint, ep, c.entry(grapnel.VerbCreate, &ep, ""), func(done store.Put) answer {
+	ep.AskConsent(nil, a.Engine.Consent(ep.Tenant), c.now)
+	made, err := put(c, a.Engine.PutEndpoint, ep, c.entry(grapnel.VerbCreate, &ep, ""), func(done store.Put) answer {
 		ep := ep
 		ep.Revision = done.Revision
 		return jsonAnswer(http.StatusCreated, view(&ep))
 	})
+	if err == nil {
+		a.askConsent(&ep)
+	}
+	return made, err
 }
 
 // listOf lists endpoints of one kind in scope, by id, which is by age.

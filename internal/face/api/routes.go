@@ -97,7 +97,7 @@ func checkForms(routes []route) {
 // routes lists everything. The order within a tag is that of the reference.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), jwksRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
+		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), jwksRoutes(), testRoutes(), pauseRoutes(), consentRoutes(), laneRoutes(),
 		deliveryRoutes(), feedRoutes(), retryAllRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		channelRoutes(), contactRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),

@@ -59,7 +59,7 @@ func (a *api) viewTenant(name string) wire.Tenant {
 
 func viewTerms(name string, is *grapnel.Terms) wire.Tenant {
 	v := wire.Tenant{Tenant: name, TenantTerms: wire.TenantTerms{Name: is.Name, Labels: maps.Clone(is.Labels), PublishRate: is.PublishRate,
-		EventsPerDay: is.EventsPerDay, MaxPending: is.MaxPending}}
+		EventsPerDay: is.EventsPerDay, MaxPending: is.MaxPending, Consent: is.Consent}}
 	if is.Proxy.Text != "" {
 		v.Proxy = egress.HiddenProxy(is.Proxy.Text)
 	}
@@ -127,7 +127,7 @@ func patchTenant(a *api, c *call) (answer, error) {
 			is.Proxy = grapnel.Secret{Text: in.Proxy, CreatedAt: c.now}
 		}
 		is.Name, is.Labels = in.Name, in.Labels
-		is.PublishRate, is.EventsPerDay, is.MaxPending = in.PublishRate, in.EventsPerDay, in.MaxPending
+		is.PublishRate, is.EventsPerDay, is.MaxPending, is.Consent = in.PublishRate, in.EventsPerDay, in.MaxPending, in.Consent
 		is.CreatedAt, is.UpdatedAt = cmp.Or(is.CreatedAt, c.now), c.now
 		return c.entryOf(grapnel.VerbChange, name, "tenant", c.reason()), f.Err()
 	})

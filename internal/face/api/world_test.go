@@ -647,7 +647,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
 	w.options.Erasures = erase.New(erase.Options{Engine: eraser{fakeEngine: w.engine}, Store: w.engine.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
-	w.options.Alerts, w.options.Contacts = w.alerts(), &asker{w: w}
+	w.options.Alerts, w.options.Contacts, w.options.Consents = w.alerts(), &asker{w: w}, &agreeing{w: w}
 	w.options.Bounds.Wrong, w.options.Bounds.RefusalBurst = 1<<30, 1<<30 // tests try many
 	for _, f := range change {
 		f(&w.options)

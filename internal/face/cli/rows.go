@@ -119,6 +119,7 @@ var (
 		{"max-publish-rate", "publish_rate", "rate", "events per second that it may publish, and at once; none: the server's rate", "update"},
 		{"max-events-per-day", "max_events_per_day", "int", "events that it may publish on one day (UTC); 0: the server's limit", "update"},
 		{"max-pending", "max_pending", "int", "pending deliveries that it may have; 0: the server's limit", "update"},
+		{"consent", "consent", "off|required", "required: a new address of an endpoint gets nothing until it has answered a challenge; the server's rule if not given", "update"},
 		{"proxy", "proxy", "content", "forward proxy of its endpoints that name none, and of its channels but for mails, such as http://user:password@proxy.example.com:3128; '' removes it", "update"},
 	}
 

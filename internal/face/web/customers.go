@@ -165,7 +165,7 @@ func (m *customerModel) limits(v *visit, t *client.Tenant) {
 		rate = fmt.Sprintf("%g a second, %d at once", t.PublishRate.PerSecond, t.PublishRate.Burst)
 	}
 	m.Limits = facts{{Name: "Publish rate", Value: rate}, {Name: "Events per day", Value: most(t.EventsPerDay)},
-		{Name: "Pending deliveries", Value: most(t.MaxPending)}}
+		{Name: "Pending deliveries", Value: most(t.MaxPending)}, {Name: "Consent of new addresses", Value: cmp.Or(string(t.Consent), usual)}}
 	if t.Proxy != "" {
 		m.Limits = append(m.Limits, fact{Name: "Proxy", Value: t.Proxy})
 	}
@@ -230,6 +230,8 @@ var (
 		{at: "publish_rate/burst", label: "At once", help: "one second's worth if not given"},
 		{at: "max_events_per_day", label: "Events per day", sample: "the server's", help: "of UTC. Empty: the server's limit"},
 		{at: "max_pending", label: "Pending deliveries", sample: "the server's", help: "Empty: the server's limit"},
+		{at: "consent", label: "Consent of new addresses", help: "required: an endpoint's new address gets nothing until it has answered a challenge. " +
+			"Empty: the server's rule"},
 		{at: "proxy", label: "Forward proxy", sample: "https://user:password@proxy.example.com:3128", help: "of its endpoints that name none. Empty: none but the server's"},
 	}}
 )

@@ -236,6 +236,14 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	if e.Trace {
 		m.Settings.add("Trace", "sent as traceparent")
 	}
+	if c := e.Consent; c != nil && c.GivenAt != nil {
+		m.Settings.at("Address consented", v.at(*c.GivenAt))
+	} else if c != nil {
+		m.Settings.add("Consent", say.Many(c.Asked, "challenge was", "challenges were")+" sent to its address", "Result of the last", c.Cause)
+		if c.NextAt != nil {
+			m.Settings.at("Next challenge", v.at(*c.NextAt))
+		}
+	}
 	if p := e.PresetShape; p != nil {
 		m.Settings.add("By the policy's preset", words.Request(p.Headers, p.Transform, p.Format, p.Ordering))
 	}
@@ -257,6 +265,18 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	if e.JWKSURL != "" {
 		m.Secrets = append(m.Secrets, fact{Name: "Public keys", Value: e.JWKSURL})
 	}
+}
+
+// askConsent has the address of an endpoint asked, and shows the result.
+func askConsent(v *visit) (string, error) {
+	e, err := v.client.AskConsent(v.Context(), v.PathValue("id"), byDashboard)
+	switch {
+	case err != nil:
+		return "", err
+	case e.Consent != nil && e.Consent.GivenAt == nil:
+		return "The address has not consented: " + e.Consent.Cause + ".", nil
+	}
+	return "The address has consented. Held deliveries go out in order.", nil
 }
 
 // rate is a limit in words; empty: none.

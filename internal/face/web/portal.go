@@ -15,7 +15,7 @@ const portalHome = "/portal"
 
 var portalActions = []string{"/deliveries/retry", "/deliveries/{id}/retry", "/deliveries/{id}/skip", "/deliveries/{id}/discard",
 	"/endpoints/new", "/endpoints/{id}/edit", "/endpoints/{id}/rotate", "/endpoints/{id}/delete", "/endpoints/{id}/pause",
-	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/test", "/endpoints/{id}/retry", "/issues/{id}/retry",
+	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/consent", "/endpoints/{id}/test", "/endpoints/{id}/retry", "/issues/{id}/retry",
 	"/contacts/new", "/contacts/{id}/ask", "/contacts/{id}/delete", "/dead-letters/replay",
 	"/dead-letters/discard", "/dead-letters/note",
 	"/issues/{id}/acknowledge", "/issues/{id}/mute", "/issues/{id}/resolve", "/issues/{id}/reopen", "/issues/{id}/set", "/replays/start", "/replays/{id}/pause", "/replays/{id}/resume", "/replays/{id}/cancel"}

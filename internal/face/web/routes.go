@@ -111,6 +111,7 @@ func actions() []action {
 		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeOperate, do: calls((*client.Client).ResumeEndpoint, "The endpoint is resumed. Held deliveries go out in order.")},
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: calls((*client.Client).EnableEndpoint, "The endpoint is enabled.")},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: calls((*client.Client).ProbeEndpoint, "A probe is on its way.")},
+		{path: "/endpoints/{id}/consent", scope: grapnel.ScopeOperate, do: askConsent},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: tests("/v1/endpoints/", "The endpoint", map[string]any{})},
 		{path: "/endpoints/{id}/retry", scope: grapnel.ScopeReplay, do: retryWaiting},
 		{path: "/issues/{id}/retry", scope: grapnel.ScopeReplay, do: byID((*client.Client).Issue, retryIssue)},

@@ -72,7 +72,11 @@ func (v *visit) remedies(e *client.OverviewEndpoint) []act {
 		offer("Probe now", "probe", "")
 		offer("Pause", "pause", "p")
 	case grapnel.HealthPaused:
-		offer("Resume", "resume", "p")
+		if strings.HasPrefix(e.DisabledReason, grapnel.ConsentReason) {
+			offer("Ask for consent again", "consent", "")
+		} else {
+			offer("Resume", "resume", "p")
+		}
 	case grapnel.HealthDisabled:
 		offer("Enable", "enable", "")
 	default:

@@ -228,7 +228,11 @@ func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 		} else {
 			s = append(s, "An operator paused it.")
 		}
-		s = append(s, "Its deliveries are held until an operator resumes it.")
+		if strings.HasPrefix(e.DisabledReason, grapnel.ConsentReason) {
+			s = append(s, "Its deliveries are held until it answers the challenge.")
+		} else {
+			s = append(s, "Its deliveries are held until an operator resumes it.")
+		}
 	}
 	if h.DrainEstimate != nil && h.Held > 0 {
 		s = append(s, fmt.Sprintf("Once it works, the held deliveries take about %s.", say.Spoken(max(time.Duration(*h.DrainEstimate), time.Second))))

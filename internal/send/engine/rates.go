@@ -23,6 +23,8 @@ type Limits struct {
 	MaxTypes     int                // of events, each counted for each source; 0: no limit
 	PublishRate  *grapnel.RateLimit // events that it may publish, at each node; nil: no limit
 	EventsPerDay int64              // events that it may publish on one day (UTC); 0: no limit
+
+	Consent grapnel.ConsentRule // of new addresses of endpoints; empty: off
 }
 
 // rates limit how many events each tenant publishes, over time and on a day. A publish is taken as

@@ -1,12 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/nodes/configuration"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+// Consent is the rule for new addresses of a tenant's endpoints.
+func (e *Engine) Consent(tenant string) grapnel.ConsentRule {
+	return cmp.Or(e.Terms(tenant).Consent, e.rates.limits.Load().Consent, grapnel.ConsentOff)
+}
 
 // ClearTenant deletes a page of the configuration of a tenant that is being deleted, and returns
 // how many objects. left says that there may be more, or that a deleted endpoint still has pending

@@ -24,7 +24,8 @@ func accessRecord(id, tenant string) grapnel.AccessRecord {
 	return grapnel.AccessRecord{ID: id, Tenant: tenant, Series: "s", Ended: &grapnel.EndedSessions{Before: at(3), Until: at(4)},
 		Portal: &grapnel.Portal{Name: "né", FrameAncestors: []string{"https://a.example"}, UpdatedAt: at(5)},
 		Terms: &grapnel.Terms{PublishRate: &grapnel.RateLimit{PerSecond: 0.5, Burst: 9}, EventsPerDay: 1 << 40, MaxPending: 7,
-			Proxy: grapnel.Secret{Text: "http://me:p@10.0.0.7:3128", CreatedAt: at(6)}, UpdatedAt: at(7)},
+			Consent: grapnel.ConsentRequired,
+			Proxy:   grapnel.Secret{Text: "http://me:p@10.0.0.7:3128", CreatedAt: at(6)}, UpdatedAt: at(7)},
 		Sender: &grapnel.Sender{URL: grapnel.Secret{Text: "smtp://me:p@mail.example", CreatedAt: at(8)}, Subject: "né", Text: "x", PerDay: 3,
 			Scopes: []grapnel.Scope{grapnel.ScopeRead}, UpdatedAt: at(9)}}
 }

@@ -97,7 +97,7 @@ var copyCases = []testCase{
 				a.Terms.PublishRate.Burst, a.Terms.MaxPending, a.Terms.Proxy.Text = 99, 99, "x"
 				a.Sender.URL.Text, a.Sender.Scopes[0] = "x", grapnel.ScopeAdmin
 				ep.OAuth2.Scopes[0], ep.OAuth2.ClientSecret.Text, ep.TLS.ClientKey.Text, ep.Proxy.Text = "x", "x", "x", "x"
-				ep.Target.Password.Text, ep.Target.Options["sasl"] = "x", "x"
+				ep.Target.Password.Text, ep.Target.Options["sasl"], ep.Consent.Cause = "x", "x", "x"
 				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
 				k.Scopes[0], k.Name, ep.URL = grapnel.ScopeAdmin, "x", "x"
 				spoilPolicy(&ep.Policy)

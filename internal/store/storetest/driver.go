@@ -51,6 +51,7 @@ func endpoint(id, tenant string) grapnel.Endpoint {
 			Password: grapnel.Secret{Text: "w", CreatedAt: at(-5)}, Options: map[string]string{"sasl": "plain"}},
 		Proxy:   grapnel.Secret{Text: "http://me:p@proxy.example.com:3128", CreatedAt: at(-6)},
 		Secrets: []grapnel.Secret{{Text: "whsec_bm90IGEgc2VjcmV0", CreatedAt: at(-10), ExpiresAt: at(1000)}},
+		Consent: &grapnel.Consent{Since: at(-5), Asked: 2, AskedAt: at(-4), Next: at(60), Cause: "it answered 404", GivenAt: at(-3)},
 		Status:  grapnel.EndpointEnabled, CreatedAt: at(-10), UpdatedAt: at(-9),
 	}
 }
