@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is bf87aca90ee2166cd1b36657e79c1699a933f2528ef447a01b8b7defb03e2545."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 402631992cb75971d52924011bf311582c3347e9649cf47a842b5c5c8b0f2976."""
 
 from __future__ import annotations
 
@@ -528,6 +528,8 @@ class EndSessionsQuery(TypedDict):
 class Endpoint(TypedDict):
     client_cert_ends: str | None
     "the end of the client certificate; null: there is none"
+    consent: EndpointConsent | None
+    "of its address, where the tenant requires that; null: the address was asked for none"
     created_at: str
     description: str
     disabled_at: str | None
@@ -589,6 +591,21 @@ class Endpoint(TypedDict):
     updated_at: str
     url: str
     "URL that gets deliveries as requests; required unless target is given, whose address answers have here. Values of its query are [redacted] for a caller who may not change the endpoint"
+
+
+class EndpointConsent(TypedDict):
+    asked: int
+    "challenges that were sent"
+    asked_at: str | None
+    "the last of them; null: none yet"
+    cause: str | None
+    "why the last challenge brought no consent; null: it did, or has no result yet"
+    given_at: str | None
+    "when the address consented; null: it has not"
+    next_at: str | None
+    "the next challenge; null: none is sent unless a person asks"
+    since: str
+    "when the endpoint got the address"
 
 
 class EndpointDeadLetters(TypedDict):
@@ -3741,6 +3758,8 @@ class TargetPatch(TypedDict):
 
 
 class Tenant(TypedDict):
+    consent: Literal['off', 'required']
+    "required: an endpoint with a new address gets nothing until the address has answered a challenge; none: --consent"
     created_at: str | None
     "when it was registered, or the first of its settings was set; null: never"
     labels: dict[str, str]
@@ -3781,6 +3800,8 @@ class TenantPublishRate(TypedDict):
 
 
 class TenantTermsPatch(TypedDict):
+    consent: NotRequired[Literal['off', 'required', None]]
+    "required: an endpoint with a new address gets nothing until the address has answered a challenge; none: --consent"
     labels: NotRequired[dict[str, str | None] | None]
     "marks of your own, such as {\"plan\":\"gold\"}; names of 1 to 64 characters of [A-Za-z0-9_.-], values of at most 256 bytes"
     max_events_per_day: NotRequired[int | None]
