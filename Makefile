@@ -109,6 +109,7 @@ prove-models:
 	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
 	nice -n 10 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 30m $(ALONE)
 	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
+	nice -n 12 $(GO) test -tags prove,full -vet=off -ldflags='-s -w' -timeout 5m ./internal/send/brokers ./internal/send/egress
 	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) nice -n 12 $(GO) test -tags prove -count=1 -vet=off \
 		-ldflags='-s -w' -timeout 10m -run TestLeastRights ./internal/store/postgres || exit 1; done
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20

@@ -1,4 +1,4 @@
-// Command licences checks the licences of all modules that the program of a release is built from,
+// Command licences checks the licences of all modules that the programs of a release are built from,
 // and writes them down for its users.
 //
 // It reads the files of each module in the module cache, for every platform of a release, and fails
@@ -110,7 +110,7 @@ func modulesOf(root string) (map[string]string, error) {
 	}
 	modules := map[string]string{"Go's standard library": goroot}
 	for _, system := range platforms {
-		text, err := ask([]string{"GOOS=" + system, "GOARCH=amd64", "CGO_ENABLED=0"}, "list", "-deps", "-f",
+		text, err := ask([]string{"GOOS=" + system, "GOARCH=amd64", "CGO_ENABLED=0"}, "list", "-tags", "full", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/grapnel")
 		if err != nil {
 			return nil, err

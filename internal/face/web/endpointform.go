@@ -19,7 +19,7 @@ var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input
 	{group: "Where events go", at: "url", label: "URL", sample: "https://example.com/hooks", help: "gets each event as a signed request"},
 	{at: "target/kind", label: "Or a broker", kind: kindChoice, help: "gets each event as a message, in the place of the URL"},
 	{at: "target/address", label: "Broker's address", sample: "kafka+ssl://b1.example.com:9093,b2.example.com:9093",
-		help: "redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://; the second form uses TLS"},
+		help: "redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others; the second form uses TLS"},
 	{at: "target/name", label: "Topic, subject, stream or exchange", sample: "invoices"},
 	{at: "target/username", label: "User of the broker"},
 	{at: "target/password", label: "Its password", kind: kindSecret, help: "Empty: it stays as it is"},

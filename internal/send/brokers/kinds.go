@@ -24,7 +24,7 @@ import (
 )
 
 // known are the kinds of this project, whether this program has their drivers or not.
-var known = []string{"kafka", "nats", "rabbitmq", "redis"}
+var known = []string{"kafka", "nats", "pubsub", "rabbitmq", "redis", "s3", "sns", "sqs"}
 
 // linked are the kinds that this program has, by their names. Each file of a driver adds its own.
 var linked = map[string]*Kind{}

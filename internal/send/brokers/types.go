@@ -51,9 +51,11 @@ type Network struct {
 	// to "host:port", over TLS if the target's address asks for it
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// the same in clear, for a driver that begins TLS itself, by TLS
-	Bare  func(ctx context.Context, address string) (net.Conn, error)
-	TLS   *tls.Config // nil: the target's address asks for none
-	Conns int         // at most
+	Bare   func(ctx context.Context, address string) (net.Conn, error)
+	TLS    *tls.Config // nil: the target's address asks for none
+	Conns  int         // at most
+	Answer int64       // bytes of an answer that are read, of a broker whose API is HTTP
+	Batch  int         // bytes of messages from which on they do not share an object
 }
 
 // Refusal is the answer of a broker that did not take a message. The status is the one of HTTP that
@@ -84,11 +86,12 @@ type Kind struct {
 	Port   string // the usual one
 	// the usual one with TLS; empty: the same
 	SecurePort string
-	Many       bool   // an address may have several hosts, with commas between them
-	Path       string // what the path of an address is, such as "virtual host"; empty: there is no path
-	What       string // what a target's name is, such as "topic"
-	Nameless   bool   // a target may have no name
-	Filled     bool   // a name may have placeholders
+	Many       bool     // an address may have several hosts, with commas between them
+	Path       string   // what the path of an address is, such as "virtual host"; empty: there is no path
+	What       string   // what a target's name is, such as "topic"
+	Nameless   bool     // a target may have no name
+	Filled     bool     // a name may have placeholders
+	ALPN       []string // protocols that a connection over TLS offers
 	Options    []Option
 	Check      func(t *grapnel.Target, p Place) *Fault                     // what the rows above cannot say; nil: nothing
 	Open       func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O

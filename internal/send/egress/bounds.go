@@ -40,6 +40,9 @@ type Bounds struct {
 	BrokerConns  int           `bound:"64" least:"4"`
 	BrokerIdle   time.Duration `bound:"1m" tiny:"20ms"` // a link without a send is closed after this
 	BrokerEnd    time.Duration `bound:"2s" tiny:"50ms"` // the longest that a driver may take to close
+	// of an answer of a broker over HTTP, and of the messages of a file
+	BrokerAnswer int64 `bound:"64KiB" tiny:"4KiB"`
+	BrokerBatch  int   `bound:"4MiB" tiny:"100"`
 
 	ProxyAnswer int   `bound:"16KiB" tiny:"512"`  // head of a proxy's answer
 	TokenText   int   `bound:"8KiB" tiny:"256"`   // of a bearer token

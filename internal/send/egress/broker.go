@@ -75,7 +75,7 @@ func (r *route) prepareBroker(s *Sender, e *grapnel.Endpoint, now time.Time) *ro
 	r.broker.key, _ = parseTemplate(e.Target.Options[brokers.OptionRoute])
 	if place.Secure {
 		r.tls = s.tls.Clone()
-		r.tls.NextProtos = nil
+		r.tls.NextProtos = kind.ALPN
 	}
 	if err := r.prepareTLS(e); err != nil {
 		return r.unusable(policy.ClassTLS, err.Error())

@@ -34,7 +34,7 @@ func (t *links) take(s *Sender, r *route) (l *link, fresh bool, err error) {
 		return nil, false, errors.New("all connections to brokers are in use")
 	}
 	l = &link{sender: s, route: r, users: 1, sockets: map[*wired]struct{}{}}
-	n := brokers.Network{TLS: r.tls, Conns: s.bounds.BrokerConns,
+	n := brokers.Network{TLS: r.tls, Conns: s.bounds.BrokerConns, Answer: s.bounds.BrokerAnswer, Batch: s.bounds.BrokerBatch,
 		Dial: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, r.tls) },
 		Bare: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, nil) },
 	}
