@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 402631992cb75971d52924011bf311582c3347e9649cf47a842b5c5c8b0f2976."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is fdaf2951daea93a61857313e39ecf3c8dffdd1a7092f5baafbf8e24fa98c40f9."""
 
 from __future__ import annotations
 
@@ -705,13 +705,13 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
 
 class EndpointTarget(TypedDict):
     address: NotRequired[str]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
     options: NotRequired[dict[str, str]]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
     password: NotRequired[str]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str]
@@ -3731,13 +3731,13 @@ class TLSPatch(TypedDict):
 
 class Target(TypedDict):
     address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
     options: NotRequired[dict[str, str] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
@@ -3745,13 +3745,13 @@ class Target(TypedDict):
 
 class TargetPatch(TypedDict):
     address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
-    kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka']]
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']]
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange or topic; a subject may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
     options: NotRequired[dict[str, str | None] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512)"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
