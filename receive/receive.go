@@ -76,6 +76,9 @@ type Options struct {
 	// Observe is called after each answer was written, and after each attempt of a worker. nil: what
 	// fails is logged by slog.Default.
 	Observe func(Observation)
+	// Batches takes a body that is a JSON array as several events, each with an id of its own: those
+	// of Grapnel's format batch.
+	Batches bool
 	// NoDeadLetters answers a permanent failure with 422 instead of storing the request. It is
 	// always so with a store that is no Letters.
 	NoDeadLetters bool

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,41 +35,57 @@ type result struct {
 	after   time.Duration // of Retry-After; 0: none
 }
 
-// ServeHTTP receives one request. A verified one that asks the address for its consent is answered
-// with its token; neither the handler nor the observer gets it.
+// ServeHTTP receives one request. The events of a batch run one after the other, up to the first
+// that fails. A verified request that asks the address for its consent is answered with its token;
+// neither the handler nor the observer gets it.
 //
 // The handler's context does not end with the client's connection: a sender that stops waiting
 // repeats the request, and the repetition should find the event processed.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	k, began, d := e.kit, e.kit.opt.Now(), &Delivery{Source: e.kit.opt.Source}
+	k, began, seen := e.kit, e.kit.opt.Now(), []Observation{}
+	end := func(d *Delivery, res result) {
+		seen = append(seen, Observation{Source: k.opt.Source, ID: d.ID, Outcome: res.outcome, Err: res.err, Generation: d.Generation,
+			Attempt: d.Attempt, Took: k.opt.Now().Sub(began)})
+	}
 	res := result{outcome: Overloaded}
 	select {
 	case k.slots <- struct{}{}:
 		defer func() { <-k.slots }()
-		var b Bid
-		if d, b, res = k.read(w, r); res.outcome == "" {
-			if token := d.token(); token != "" {
-				consent(w, token)
-				return
-			}
-			res = e.run(context.WithoutCancel(r.Context()), d, b)
+		var all []*Delivery
+		if all, res = k.read(w, r); res.outcome != "" {
+			end(all[0], res)
+		} else if token := all[0].token(); token != "" && len(all) == 1 {
+			consent(w, token)
+			return
+		}
+		for i := 0; i < len(all) && (res.outcome == "" || res.outcome.Status()/100 == 2); i++ {
+			res = e.run(context.WithoutCancel(r.Context()), all[i], k.bid(all[i]))
+			end(all[i], res)
+		}
+		if len(all) > 1 && res.outcome.Status()/100 != 2 {
+			res = result{outcome: Failed} // without a reason to pause: each event comes alone
 		}
 	default:
+		end(&Delivery{}, res)
 	}
 	write(w, res)
-	k.observe(Observation{Source: d.Source, ID: d.ID, Outcome: res.outcome, Err: res.err, Generation: d.Generation,
-		Attempt: d.Attempt, Took: k.opt.Now().Sub(began)})
+	for _, o := range seen {
+		k.observe(o)
+	}
 }
 
-// read makes a delivery and its bid of a request. A result with an outcome ends the request.
-func (k *Kit) read(w http.ResponseWriter, r *http.Request) (*Delivery, Bid, result) {
+// read makes the deliveries of a request, at least one. A result with an outcome ends the request.
+func (k *Kit) read(w http.ResponseWriter, r *http.Request) ([]*Delivery, result) {
 	d := &Delivery{Source: k.opt.Source, Header: r.Header}
+	fails := func(outcome Outcome, err error) ([]*Delivery, result) {
+		return []*Delivery{d}, result{outcome: outcome, err: err}
+	}
 	var err error
 	if d.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, k.opt.MaxBody)); err != nil {
 		if large := new(http.MaxBytesError); errors.As(err, &large) {
-			return d, Bid{}, result{outcome: TooLarge, err: err}
+			return fails(TooLarge, err)
 		}
-		return d, Bid{}, result{outcome: Failed, err: fmt.Errorf("%w: reading the body: %w", ErrMalformed, err)}
+		return fails(Failed, fmt.Errorf("%w: reading the body: %w", ErrMalformed, err))
 	}
 	verified, err := k.opt.Verifier.Verify(r, d.Body, k.opt.Now())
 	if err != nil {
@@ -79,19 +96,50 @@ func (k *Kit) read(w http.ResponseWriter, r *http.Request) (*Delivery, Bid, resu
 		case errors.Is(err, ErrMalformed):
 			outcome = Malformed
 		}
-		return d, Bid{}, result{outcome: outcome, err: err}
+		return fails(outcome, err)
 	}
 	d.ID, d.Timestamp, d.secret = verified.ID, verified.Timestamp, verified.Secret
+	if k.opt.Batches && len(d.Body) > 0 && d.Body[0] == '[' {
+		all, err := d.split()
+		if err != nil {
+			return fails(Malformed, err)
+		}
+		return all, result{}
+	}
 	if d.ID == "" && k.opt.KeyFromBody != nil {
 		if d.ID, err = k.opt.KeyFromBody(d.Body); err != nil {
-			return d, Bid{}, result{outcome: Malformed, err: err}
+			return fails(Malformed, err)
 		}
 		d.fromBody = true
 	}
 	if err := checkID(d.ID); err != nil {
-		return d, Bid{}, result{outcome: Malformed, err: err}
+		return fails(Malformed, err)
 	}
-	return d, k.bid(d), result{}
+	return []*Delivery{d}, result{}
+}
+
+// split makes a delivery of each element of a batch. Its id is that of the element, which the
+// signature covers like the rest of the body.
+func (d *Delivery) split() ([]*Delivery, error) {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(d.Body, &elements); err != nil {
+		return nil, fmt.Errorf("receive: the batch cannot be read: %w", err)
+	}
+	all := make([]*Delivery, len(elements))
+	for i, element := range elements {
+		var is struct{ ID string }
+		err := json.Unmarshal(element, &is)
+		if err = errors.Join(err, checkID(is.ID)); err != nil {
+			return nil, fmt.Errorf("receive: element %d of the batch: %w", i, err)
+		}
+		one := *d
+		one.ID, one.Body = is.ID, element
+		all[i] = &one
+	}
+	if len(all) == 0 {
+		return nil, errors.New("receive: the batch is empty")
+	}
+	return all, nil
 }
 
 // checkID refuses ids that a column of text cannot have.

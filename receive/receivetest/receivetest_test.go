@@ -133,7 +133,8 @@ func (s *service) handler(t *testing.T) http.Handler {
 			defer s.mu.Unlock()
 			return time.Now().Add(s.skew)
 		}
-		kit, err := receive.New(receive.Options{Source: source, Verifier: receive.StandardWebhooks(secret), Store: memstore.New(), Now: now})
+		kit, err := receive.New(receive.Options{Source: source, Verifier: receive.StandardWebhooks(secret), Store: memstore.New(), Now: now,
+			Batches: true})
 		if err != nil {
 			t.Fatal(err)
 		}
