@@ -165,6 +165,10 @@ func (d *Delivery) Sent(a *Attempt, id string) map[string]string {
 		delete(sent, "Grapnel-Sequence")
 	}
 	for _, h := range a.RequestHeaders {
+		if h.Name == "Webhook-Id" { // a batch's, which has no delivery and no position
+			delete(sent, "Grapnel-Delivery")
+			delete(sent, "Grapnel-Sequence")
+		}
 		sent[h.Name] = h.Value
 	}
 	return sent

@@ -181,6 +181,7 @@ const (
 	FormatStandard    Format = "standard"
 	FormatRaw         Format = "raw"
 	FormatCloudEvents Format = "cloudevents"
+	FormatBatch       Format = "batch" // an array of events in the standard format, each shaped by the transform
 )
 
 // Signing selects the header names of a request's id, time and signature.

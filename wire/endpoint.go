@@ -28,7 +28,7 @@ type NewEndpoint struct {
 	OAuth2         *OAuth2            `json:"oauth2" nullable:"true" doc:"client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"`
 	TLS            *TLS               `json:"tls" nullable:"true" doc:"a client certificate, and the authorities that are trusted; none: no certificate, and those of the system"`
 	Proxy          string             `json:"proxy" nullable:"true" maxLength:"2048" form:"proxy" doc:"URL of a forward proxy that connections go through (CONNECT), with its port, and a user and password if it wants them; the password is [redacted] in answers; none: no proxy but the server's own"`
-	Format         grapnel.Format     `json:"format" nullable:"true" enum:"standard,raw,cloudevents" doc:"form of the request; that of the policy's preset if not given, else standard"`
+	Format         grapnel.Format     `json:"format" nullable:"true" enum:"standard,raw,cloudevents,batch" doc:"form of the request; that of the policy's preset if not given, else standard"`
 	Transform      string             `json:"transform" nullable:"true" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        grapnel.Signing    `json:"signature_headers" default:"standard" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
 	Trace          bool               `json:"trace" doc:"requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"`

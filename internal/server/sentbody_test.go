@@ -96,6 +96,7 @@ func TestTheCopiedRequestIsTheOneThatWasSent(t *testing.T) {
 		"standard":    {},
 		"raw":         {Format: grapnel.FormatRaw},
 		"cloudevents": {Format: grapnel.FormatCloudEvents},
+		"batch":       {Format: grapnel.FormatBatch},
 		"transform":   {Transform: `{was: (.data // .data_base64), "it's": "\u0000"}`},
 		"svix":        {Signing: grapnel.SigningSvix},
 	}

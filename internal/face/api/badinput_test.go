@@ -232,6 +232,8 @@ func badInputs() []bad {
 		endpoint("target and url", `,"target":{"kind":"nats","address":"nats://a.example","name":"x"}`, "/url"),
 		endpoint("target a text", `,"target":"nats://a.example"`, "/target"),
 		endpoint("target of no kind", `,"target":{"address":"nats://a.example","name":"x"}`, "/target/kind"),
+		post("target and format batch", "/v1/endpoints", `{"format":"batch","target":{"kind":"nats","address":"nats://a.example","name":"x"}}`, 422,
+			invalid, "/format"),
 		target("unknown kind", `"kind":"pigeon"`, "/target/kind"),
 		target("kind of another flavour", `"kind":"kafka","address":"kafka://a.example","name":"x"`, "/target/kind"),
 		target("no address", `"kind":"nats","name":"x"`, "/target/address"),

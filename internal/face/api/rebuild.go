@@ -31,7 +31,7 @@ func (a *api) sentAttempt(c *call) (*grapnel.Delivery, *grapnel.Attempt, error) 
 	return d, &d.Attempts[i], nil
 }
 
-const unsigned = "No request was sent in this attempt, or its signature was not recorded."
+const unsigned = "No request was sent in this attempt, its signature was not recorded, or it covers a batch of events."
 
 // signaturesOf are the signatures that an attempt sent.
 func signaturesOf(at *grapnel.Attempt) []string {

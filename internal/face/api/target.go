@@ -45,6 +45,9 @@ func (a *api) setWhere(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *s
 			f.Add("/"+name, "must not be given together with a target, which gets messages")
 		}
 	}
+	if in.Format == grapnel.FormatBatch {
+		f.Add("/format", "must not be batch together with a target, which gets one event in each message")
+	}
 	is := &grapnel.Target{Kind: in.Target.Kind, Address: in.Target.Address, Name: in.Target.Name, Username: in.Target.Username,
 		Password: grapnel.Secret{Text: in.Target.Password}, Options: in.Target.Options}
 	if len(is.Options) == 0 {

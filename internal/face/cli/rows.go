@@ -28,7 +28,7 @@ var (
 		{"tls-ca", "tls/ca", "content", "authorities in PEM that are trusted instead of the system's; '' removes them", ""},
 		{"proxy", "proxy", "content", "forward proxy, such as https://user:password@proxy.example.com:3128; '' removes it", ""},
 		{"signature-headers", "signature_headers", "standard|svix", "svix: also svix-id, svix-timestamp and svix-signature", ""},
-		{"format", "format", "standard|raw|cloudevents", "form of the body", ""},
+		{"format", "format", "standard|raw|cloudevents|batch", "form of the body; batch: an array of events", ""},
 		{"trace", "trace", "switch", "send traceparent, so that the receiver continues the publisher's trace", ""},
 		{"transform", "transform", "content", "jq expression over the standard body that gives the one to send; '' removes it", ""},
 		{"secret", "secret", "content", "sign with this whsec_ secret; a new one if not given", "create"},

@@ -96,7 +96,8 @@ func (v *visit) endpointForm(is *client.Endpoint) (form, error) {
 			choices[in.at] = []option{{Word: "as the preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
 		case "format":
 			choices[in.at] = []option{{Word: "as the preset says, else standard"}, {Value: "standard", Word: "standard"},
-				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"}}
+				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"},
+				{Value: "batch", Word: "batch: several events in one request"}}
 		case "source":
 			choices[in.at], err = v.sourceOptions()
 		case "event_types":

@@ -44,6 +44,12 @@ type Bounds struct {
 	BrokerAnswer int64 `bound:"64KiB" tiny:"4KiB"`
 	BrokerBatch  int   `bound:"4MiB" tiny:"100"`
 
+	// A request of format batch leaves with this many events or bytes, or Linger after its first
+	// event. BatchBytes is the default size of the largest event, which receivers take anyway.
+	BatchEvents int           `bound:"100" tiny:"2"`
+	BatchBytes  int           `bound:"256KiB" tiny:"256"`
+	Linger      time.Duration `bound:"5ms" tiny:"1ms"`
+
 	ProxyAnswer int   `bound:"16KiB" tiny:"512"`  // head of a proxy's answer
 	TokenText   int   `bound:"8KiB" tiny:"256"`   // of a bearer token
 	TokenAnswer int64 `bound:"64KiB" tiny:"1KiB"` // of a token server

@@ -24,6 +24,8 @@
 // (identity.go) or for a token of its token server (token.go). Each of them is guarded in the same
 // way, and none of their failures is taken for the receiver's.
 //
+// Attempts of an endpoint of format batch may share a request (batch.go).
+//
 // Every endpoint has connections of its own, HTTP/1.1 only. Tenants never share one, a change of an
 // endpoint closes them, and bytes that a receiver leaves on a connection cannot affect another
 // endpoint.
@@ -56,22 +58,6 @@ const (
 	defaultIdleTimeout = 4 * time.Second
 	defaultTimeout     = 15 * time.Second // of an endpoint whose policy has none
 )
-
-// Result is the outcome of an attempt.
-type Result struct {
-	Outcome policy.Outcome
-	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
-	Unsendable string
-	Deferred   bool // with policy.ClassInternal: no fault, but overload or another node's endpoint
-	StartedAt  time.Time
-	Duration   time.Duration
-	Phases     grapnel.Phases
-	Peer       grapnel.Peer
-	Error      string
-	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
-	Headers    map[string]string
-	Body       []byte
-}
 
 // New makes a sender. The caller closes it.
 func New(o Options) *Sender {

@@ -116,17 +116,19 @@ func (s *Sender) forget(m *message) {
 
 // Header names in net/http's canonical form.
 const (
-	headerContentType = "Content-Type"
-	headerUserAgent   = "User-Agent"
-	headerAttempt     = "Grapnel-Attempt"
-	headerDelivery    = "Grapnel-Delivery"
-	headerHops        = "Grapnel-Hops"
-	headerSequence    = "Grapnel-Sequence"
-	headerTrigger     = "Grapnel-Trigger"
-	headerNode        = "Grapnel-Node"
-	headerEpoch       = "Grapnel-Epoch"
-	headerTrace       = "Traceparent"
-	headerEventTrace  = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
+	headerContentType   = "Content-Type"
+	headerUserAgent     = "User-Agent"
+	headerAttempt       = "Grapnel-Attempt"
+	headerBatch         = "Grapnel-Batch"
+	headerDelivery      = "Grapnel-Delivery"
+	headerHops          = "Grapnel-Hops"
+	headerSequence      = "Grapnel-Sequence"
+	headerTrigger       = "Grapnel-Trigger"
+	headerNode          = "Grapnel-Node"
+	headerEpoch         = "Grapnel-Epoch"
+	headerTrace         = "Traceparent"
+	headerSvixSignature = "Svix-Signature"
+	headerEventTrace    = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
 )
 
 // prepareRequest notes where requests go.

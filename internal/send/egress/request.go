@@ -31,7 +31,12 @@ func (r *route) header(f *fields, start time.Time, d Delivery, contentType, sign
 		}
 	}
 	f.set(headerAttempt, strconv.Itoa(d.Number))
-	f.set(headerDelivery, d.ID)
+	if d.batch != "" {
+		f.set(headerBatch, d.batch)
+	}
+	if d.ID != "" {
+		f.set(headerDelivery, d.ID)
+	}
 	if d.Epoch > 0 {
 		f.set(headerEpoch, strconv.FormatInt(d.Epoch, 10))
 	}
@@ -42,7 +47,7 @@ func (r *route) header(f *fields, start time.Time, d Delivery, contentType, sign
 	f.set(headerTrigger, string(d.Trigger))
 	if r.endpoint.Signing == grapnel.SigningSvix {
 		f.set("Svix-Id", d.Event.ID)
-		f.set("Svix-Signature", signature)
+		f.set(headerSvixSignature, signature)
 		f.set("Svix-Timestamp", timestamp)
 	}
 	if d.Trace != "" {
@@ -87,7 +92,11 @@ func formatted(m *message, format grapnel.Format, e *grapnel.Event) (body []byte
 	if format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents {
 		return e.Data, dataType(e)
 	}
-	m.envelope = appendEnvelope(m.envelope[:0], e)
+	if format == grapnel.FormatBatch {
+		m.envelope = append(appendEnvelope(append(m.envelope[:0], '['), e), ']')
+	} else {
+		m.envelope = appendEnvelope(m.envelope[:0], e)
+	}
 	return m.envelope, grapnel.JSONType
 }
 
@@ -104,6 +113,7 @@ func Formatted(shape grapnel.Shape, e *grapnel.Event, b transform.Bounds) (body 
 		if body, err = t.Apply(envelope(e)); err != nil {
 			return nil, nil, err
 		}
+		body = enclosed(shape.Format, body)
 	}
 	var f fields
 	f.set(headerContentType, contentType)
@@ -111,6 +121,14 @@ func Formatted(shape grapnel.Shape, e *grapnel.Event, b transform.Bounds) (body 
 		cloudEvent(&f, e)
 	}
 	return body, f.header(), nil
+}
+
+// enclosed is a transform's result as the format's body.
+func enclosed(format grapnel.Format, result []byte) []byte {
+	if format == grapnel.FormatBatch {
+		return slices.Concat([]byte{'['}, result, []byte{']'})
+	}
+	return result
 }
 
 func dataType(e *grapnel.Event) string {

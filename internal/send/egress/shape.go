@@ -38,7 +38,9 @@ func (s *Sender) shaped(ctx context.Context, r *route, m *message, shape grapnel
 	if err != nil {
 		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform does not compile: %s", err)}
 	}
-	body, err = s.applied(ctx, t, e.Tenant, envelope(e))
+	if body, err = s.applied(ctx, t, e.Tenant, envelope(e)); err == nil {
+		body = enclosed(shape.Format, body)
+	}
 	return body, grapnel.JSONType, err
 }
 

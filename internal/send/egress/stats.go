@@ -11,6 +11,8 @@ type Stats struct {
 	Written    uint64
 	Unsendable uint64 // events for which a transform gave no body
 	Deferred   uint64 // attempts postponed because the tenant's transforms are over their limit
+	Batches    uint64 // requests with several events
+	Divided    uint64 // those of them whose events were then sent alone
 	InFlight   int64
 	Open       int64 // connections
 }
@@ -27,6 +29,8 @@ func (s *Sender) Stats() Stats {
 		Written:    c.written.Load(),
 		Unsendable: c.unsendable.Load(),
 		Deferred:   c.deferred.Load(),
+		Batches:    c.batches.Load(),
+		Divided:    c.divided.Load(),
 		InFlight:   c.inFlight.Load(),
 		Open:       c.open.Load(),
 	}

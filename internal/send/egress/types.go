@@ -99,6 +99,49 @@ type Delivery struct {
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool
+
+	batch string // the header grapnel-batch: events of the request, or why it has one; empty: no header
+}
+
+// gathering is the batches of a route that wait for events.
+type gathering struct {
+	mu     sync.Mutex
+	open   map[company]*batch
+	inside int // events that wait, or whose request is in flight
+}
+
+// company is what the events of a request have in common besides their route.
+type company struct {
+	ctx     context.Context // the end of one attempt's context ends no other's
+	epoch   int64
+	hops    int
+	trigger grapnel.Trigger
+	own     string // values of the endpoint's own headers, which may depend on the event
+}
+
+// batch is the events of one request. gathering.mu guards body and ids until it departs.
+type batch struct {
+	body   []byte        // a byte, and between the elements a comma
+	ids    []string      // of its events
+	full   chan struct{} // closed when it leaves before its time
+	done   chan struct{} // closed when result is there
+	result Result        // of several events
+}
+
+// Result is the outcome of an attempt.
+type Result struct {
+	Outcome policy.Outcome
+	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
+	Unsendable string
+	Deferred   bool // with policy.ClassInternal: no fault, but overload or another node's endpoint
+	StartedAt  time.Time
+	Duration   time.Duration
+	Phases     grapnel.Phases
+	Peer       grapnel.Peer
+	Error      string
+	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
+	Headers    map[string]string
+	Body       []byte
 }
 
 // route is the prepared state of an endpoint: its URL, its signer, its connections. It lives until
@@ -123,6 +166,8 @@ type route struct {
 	tls      *tls.Config      // nil: plain HTTP
 	tokens   *tokens          // nil: requests need none
 	pool     pool
+
+	gathering gathering
 
 	shapes     sync.Mutex
 	transforms map[string]*transform.Transform // by their texts
@@ -289,8 +334,8 @@ type filled struct {
 }
 
 type counters struct {
-	attempts, reused, fresh, dialed, blocked, written, unsendable, deferred atomic.Uint64
-	inFlight, open                                                          atomic.Int64
+	attempts, reused, fresh, dialed, blocked, written, unsendable, deferred, batches, divided atomic.Uint64
+	inFlight, open                                                                            atomic.Int64
 }
 
 // longAgo as a deadline ends every pending read and write of a connection.
