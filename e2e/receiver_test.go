@@ -53,6 +53,7 @@ type target struct {
 	verifier *sign.Verifier
 	received atomic.Int64
 	probed   atomic.Int64
+	batches  atomic.Int64 // requests with several events
 }
 
 func newReceivers(t testing.TB, l *ledger) *receivers {
@@ -103,23 +104,29 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return // the sender died while writing, so the event has not been received
 	}
-	number := int(r.numbers.Add(1))
-	seen := x.look(req, body)
-	seen.Start = start
-	r.ledger.write(entry{Receipt: number, Begin: &seen})
-	x.received.Add(1)
-	if seen.Trigger == grapnel.TriggerProbe {
-		x.probed.Add(1)
+	var numbers []int
+	for _, seen := range x.look(req, body) {
+		seen.Start = start
+		numbers = append(numbers, int(r.numbers.Add(1)))
+		r.ledger.write(entry{Receipt: numbers[len(numbers)-1], Begin: &seen})
+		x.received.Add(1)
+		if seen.Trigger == grapnel.TriggerProbe {
+			x.probed.Add(1)
+		}
 	}
 	a := reply{status: http.StatusOK}
 	if !r.healed.Load() {
 		a = x.behave()
 	}
-	r.answer(w, req, number, a)
+	if len(numbers) > 1 {
+		x.batches.Add(1)
+	}
+	r.answer(w, req, numbers, a)
 }
 
-// look reads a request's headers and checks its bytes.
-func (x *target) look(req *http.Request, body []byte) history.Receipt {
+// look reads a request's headers and checks its bytes. A batch has several events, whose deliveries
+// its headers do not name.
+func (x *target) look(req *http.Request, body []byte) []history.Receipt {
 	h := req.Header
 	position, _ := strconv.ParseInt(h.Get("grapnel-sequence"), 10, 64)
 	attempt, _ := strconv.Atoi(h.Get("grapnel-attempt"))
@@ -136,15 +143,50 @@ func (x *target) look(req *http.Request, body []byte) history.Receipt {
 	}
 	verified, err := x.verifier.Verify(h, body)
 	r.BadSignature = err != nil || verified.ID != r.Event
-	return r
+	var batch []json.RawMessage
+	if x.create["format"] != "batch" || json.Unmarshal(body, &batch) != nil {
+		return []history.Receipt{r}
+	}
+	all := make([]history.Receipt, len(batch))
+	for i, element := range batch {
+		is := r
+		if err := json.Unmarshal(element, &envelope); err == nil {
+			is.Event, is.Hash, is.Body = envelope.ID, fingerprint(envelope.Data), fingerprint(element)
+		}
+		if len(batch) > 1 {
+			is.Events = len(batch)
+		}
+		is.BadSignature = err != nil || len(batch) == 1 && envelope.ID != r.Event
+		all[i] = is
+	}
+	return all
+}
+
+// named gives the receipts of batches their deliveries, which only the server's state names.
+func named(h *history.History) {
+	type pair struct{ event, endpoint string }
+	firsts := map[pair]*history.Final{}
+	for i := range h.Finals {
+		if f := &h.Finals[i]; f.ReplayOf == "" {
+			firsts[pair{f.Event, f.Endpoint}] = f
+		}
+	}
+	for i := range h.Receipts {
+		r := &h.Receipts[i]
+		if f := firsts[pair{r.Event, r.Endpoint}]; r.Delivery == "" && f != nil {
+			r.Delivery, r.Position = f.Delivery, f.Position
+		}
+	}
 }
 
 // answer does what the reply says. It records the end of a request before it answers, so that no
 // consequence of the answer can have an earlier time.
-func (r *receivers) answer(w http.ResponseWriter, req *http.Request, number int, a reply) {
+func (r *receivers) answer(w http.ResponseWriter, req *http.Request, numbers []int, a reply) {
 	gone := req.Context().Done()
 	end := func(status int, lost bool) {
-		r.ledger.write(entry{Receipt: number, End: &history.Receipt{End: r.ledger.now(), Status: status, AnswerLost: lost}})
+		for _, number := range numbers {
+			r.ledger.write(entry{Receipt: number, End: &history.Receipt{End: r.ledger.now(), Status: status, AnswerLost: lost}})
+		}
 	}
 	if a.hang {
 		<-gone

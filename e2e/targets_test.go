@@ -111,6 +111,25 @@ func moody(d *dice) *target {
 		}}
 }
 
+// batched gets several events in one request. Now and then it refuses one, or its answer is lost;
+// it never hangs, because the events then come alone before it can notice that the sender has left.
+func batched(d *dice) *target {
+	policy, rules := inline(5*time.Second, 1000, time.Second)
+	return &target{name: "batched", create: map[string]any{"policy": policy, "format": "batch", "event_types": everything()}, rules: rules,
+		behave: func() reply {
+			after := d.between(0, 20*time.Millisecond)
+			switch n := d.n(100); {
+			case n < 10:
+				return reply{after: after, status: http.StatusServiceUnavailable}
+			case n < 15:
+				return reply{after: after, reset: true}
+			case n < 20:
+				return reply{after: after, reset: true, status: http.StatusOK}
+			}
+			return reply{after: after, status: http.StatusOK}
+		}}
+}
+
 // leaver is like healthy; the test deletes it.
 func leaver(d *dice) *target {
 	x := healthy(d)
@@ -120,7 +139,7 @@ func leaver(d *dice) *target {
 
 // all is every kind.
 func all(d *dice) []*target {
-	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), moody(d), leaver(d)}
+	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), moody(d), batched(d), leaver(d)}
 }
 
 // twoTenants are the endpoints of two tenants. Neither may ever get an event of the other.

@@ -184,6 +184,7 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 		h.Finals = slices.DeleteFunc(h.Finals, func(f history.Final) bool { return f.Endpoint == x.watching })
 		x.heard(h.Finals)
 	}
+	named(&h)
 	leave(&h)
 	if x.rename != nil {
 		x.rename(&h)

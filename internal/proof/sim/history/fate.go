@@ -181,7 +181,12 @@ func (c *checker) attempts(d *delivery) {
 	if most > 0 && f.Attempts > most && !c.did(d.id, Retry) {
 		c.report(Conserve, d, f.Finished, "%d attempts recorded, %d allowed", f.Attempts, most)
 	}
-	n := len(d.receipts)
+	n := 0
+	for _, r := range d.receipts {
+		if r.Events < 2 || r.success() && !c.unheard(r, d.endpoint) { // else it was sent again alone, in the same attempt
+			n++
+		}
+	}
 	if n <= f.Attempts {
 		return
 	}
@@ -192,7 +197,7 @@ func (c *checker) attempts(d *delivery) {
 		}
 	}
 	if n > f.Attempts+forgotten {
-		c.report(Conserve, d, d.receipts[n-1].Start, "%d requests received, %d attempts recorded, %d faults to explain the rest",
+		c.report(Conserve, d, d.receipts[len(d.receipts)-1].Start, "%d requests received, %d attempts recorded, %d faults to explain the rest",
 			n, f.Attempts, forgotten)
 	}
 }

@@ -127,6 +127,7 @@ type Receipt struct {
 	// AnswerLost says that the sender may not have received the answer: the connection was cut after
 	// it or while it was written.
 	AnswerLost   bool
+	Events       int         // in the request, if there were several
 	Wish         policy.Wish // of the answer, which the policy grants
 	BadSignature bool
 	Attempt      int // 1, 2, …; 0: unknown
