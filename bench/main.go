@@ -20,6 +20,8 @@
 // With -sealed Grapnel seals payloads, and the other side is Grapnel that only seals secrets. The
 // difference is the cost of sealing.
 //
+// With -together its endpoints have the format batch, and the other side is Grapnel without it.
+//
 // With -ingest the load is signed requests to a source without endpoints, and the other side is a
 // handler that reads and verifies the same requests and stores nothing.
 //
@@ -83,6 +85,8 @@ func main() {
 	flags.BoolVar(&s.silent, "silent", false, "compare with the same server that counts nothing, instead of the relay")
 	flags.BoolVar(&s.sealed, "sealed", false, "compare a server that seals payloads with the same server that does not, instead of the relay")
 	flags.BoolVar(&s.ingest, "ingest", false, "compare signed requests to a source with a handler that verifies them and stores nothing")
+	flags.BoolVar(&s.together, "together", false, "compare an endpoint of format batch with the same server's endpoint of format standard")
+	flags.DurationVar(&s.pause, "pause", 0, "time that the receiver takes for a request")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)
 	}

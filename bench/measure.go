@@ -29,8 +29,8 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	b := &bench{settings: s, out: out}
-	if s.postgres && (s.silent || s.sealed) {
-		return errors.New("-silent and -sealed compare servers on SQLite; they do not go with -postgres")
+	if s.postgres && (s.silent || s.sealed || s.together) {
+		return errors.New("-silent, -sealed and -together compare servers on SQLite; they do not go with -postgres")
 	}
 	if s.sealed {
 		key := filepath.Join(dir, "master.key")
@@ -40,7 +40,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		s.flags = append(s.flags, "--master-key", "file:"+key)
 	}
 	if s.ingest {
-		if s.silent || s.sealed || s.batch > 1 || s.endpoints > 1 {
+		if s.silent || s.sealed || s.together || s.batch > 1 || s.endpoints > 1 {
 			return errors.New("-ingest does not go with -silent, -sealed, -batch and -endpoints")
 		}
 		b.endpoints = 0
@@ -116,7 +116,7 @@ func (b *bench) startClients() (at string, stop func(), err error) {
 		return "", nil, err
 	}
 	stop = func() { b.publisher.stop(); b.sink.stop() }
-	if err = b.sink.ask("listen", nil, &at); err != nil {
+	if err = b.sink.ask("listen", b.pause, &at); err != nil {
 		stop()
 	}
 	return at, stop, err
@@ -127,8 +127,11 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 	if s.ingest {
 		return startSide(handlerName, "/in/bench", b.secret)
 	}
-	if s.silent || s.sealed {
+	if s.silent || s.sealed || s.together {
 		name := "clear"
+		if s.together {
+			name, s.together = "apart", false
+		}
 		if s.flags = slices.Clip(s.flags); s.silent {
 			name, s.flags = "silent", append(s.flags, "--silent")
 		}

@@ -61,7 +61,11 @@ func startServer(ctx context.Context, s settings, dir string, urls []string) (*s
 	}
 	g := &server{p}
 	for _, url := range urls {
-		if err := g.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": url, "max_concurrency": s.workers}, nil); err != nil {
+		in := map[string]any{"url": url, "max_concurrency": s.workers}
+		if s.together {
+			in["format"] = "batch"
+		}
+		if err := g.send(ctx, http.MethodPost, "/v1/endpoints", in, nil); err != nil {
 			g.Stop()
 			return nil, fmt.Errorf("%w\n%s", err, g.Words())
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
 
 // sink receives deliveries, counts them and, on request, records how long each took.
@@ -26,14 +28,17 @@ type sink struct {
 func newSink() verbs {
 	s := &sink{}
 	return verbs{
-		"listen": func(json.RawMessage) (any, error) {
+		"listen": taking(func(pause time.Duration) (string, error) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			go receive(listener, s.take)
+			go receive(listener, func(body []byte) {
+				backoff.Wait(nil, pause) // as a receiver that works
+				s.take(body)
+			})
 			return listener.Addr().String(), nil
-		},
+		}),
 		"received": func(json.RawMessage) (any, error) { return s.received.Load(), nil },
 		"time": func(json.RawMessage) (any, error) {
 			s.mu.Lock()
@@ -73,9 +78,14 @@ func receive(listener net.Listener, take func(body []byte)) {
 }
 
 func (s *sink) take(body []byte) {
-	s.received.Add(1)
-	if s.timing.Load() {
-		s.note(body, time.Now())
+	now, events := time.Now(), 1
+	if bytes.HasPrefix(body, []byte("[")) {
+		events = max(1, bytes.Count(body, []byte(sentMark)))
+	}
+	s.received.Add(int64(events))
+	for ; events > 0 && s.timing.Load(); events-- {
+		s.note(body, now)
+		_, body, _ = bytes.Cut(body, []byte(sentMark))
 	}
 }
 

@@ -47,6 +47,8 @@ type settings struct {
 	silent     bool
 	sealed     bool
 	ingest     bool
+	together   bool
+	pause      time.Duration
 	flags      []string // of the server
 }
 
