@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is fdaf2951daea93a61857313e39ecf3c8dffdd1a7092f5baafbf8e24fa98c40f9."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 9448971c23c8a1a2e3df43043ba11af63d0bde65dda829add35e74c9e062aa7b."""
 
 from __future__ import annotations
 
@@ -538,7 +538,7 @@ class Endpoint(TypedDict):
     "patterns in which a whole segment may be *; none: every type"
     filter: str | None
     "a CEL expression over event (type, key, data, metadata)"
-    format: Literal['standard', 'raw', 'cloudevents']
+    format: Literal['standard', 'raw', 'cloudevents', 'batch']
     "form of the request; that of the policy's preset if not given, else standard"
     headers: dict[str, str]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
@@ -632,7 +632,7 @@ class EndpointPatch(TypedDict):
     "patterns in which a whole segment may be *; none: every type"
     filter: NotRequired[str | None]
     "a CEL expression over event (type, key, data, metadata)"
-    format: NotRequired[Literal['standard', 'raw', 'cloudevents', None]]
+    format: NotRequired[Literal['standard', 'raw', 'cloudevents', 'batch', None]]
     "form of the request; that of the policy's preset if not given, else standard"
     headers: NotRequired[dict[str, str | None] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
@@ -2087,7 +2087,7 @@ class NewEndpoint(TypedDict):
     "patterns in which a whole segment may be *; none: every type"
     filter: NotRequired[str | None]
     "a CEL expression over event (type, key, data, metadata)"
-    format: NotRequired[Literal['standard', 'raw', 'cloudevents', None]]
+    format: NotRequired[Literal['standard', 'raw', 'cloudevents', 'batch', None]]
     "form of the request; that of the policy's preset if not given, else standard"
     headers: NotRequired[dict[str, str] | None]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
