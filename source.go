@@ -5,7 +5,7 @@ import (
 )
 
 // Source is an entry point for events from outside: an address for the webhooks of one provider,
-// which are verified and deduplicated; or the outbox of a producer.
+// which are verified and deduplicated; the outbox of a producer; or the messages of a broker.
 type Source struct {
 	ID           string
 	Tenant       string
@@ -29,6 +29,10 @@ type Source struct {
 	Paused    bool  // requests are refused with 503, so that providers repeat them
 	// not nil: events are read from there. Then only names, Paused and the times have an effect
 	Outbox *Outbox
+	// not nil: events are the messages of this broker. Then only names, Type, Key, EventID, TLS,
+	// Paused and the times have an effect. EventID may read headers too
+	Broker *Target
+	TLS    *TLS // of the connections to Broker; nil: the system's authorities, no certificate
 	// when it got its first secret, if it was created without: the requests that waited for it are
 	// verified again. Zero: none waited
 	SecretAt  time.Time

@@ -2,7 +2,8 @@ package grapnel
 
 import "maps"
 
-// Target is a broker that takes an endpoint's deliveries as messages, in the place of a URL.
+// Target is a broker that takes an endpoint's deliveries as messages, in the place of a URL, or one
+// whose messages are a source's events.
 type Target struct {
 	Kind     string // a kind of package brokers: "kafka", "nats" …
 	Address  string // of the broker, as its kind writes it: "kafka://b1:9092,b2:9092"

@@ -13,8 +13,10 @@ type NewSource struct {
 	Tenant       string                 `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
 	Name         string                 `json:"name" required:"true" minLength:"1" maxLength:"100" form:"name" doc:"name for operators, unique within the tenant"`
 	Description  string                 `json:"description" maxLength:"1000"`
-	Verify       VerifySettings         `json:"verify" doc:"how requests are verified; required without an outbox"`
+	Verify       VerifySettings         `json:"verify" doc:"how requests are verified; required without an outbox or a broker"`
 	Outbox       *OutboxSettings        `json:"outbox" doc:"instead of verify: events are read from a producer's outbox; then only description and status apply"`
+	Broker       *Target                `json:"broker" doc:"instead of verify: events are the messages of this broker; then only description, type, key, event_id, tls and status apply, and the expressions see headers, data, and the broker's own type and key"`
+	TLS          *TLS                   `json:"tls" doc:"of the connections to the broker"`
 	Dedupe       *DedupeSettings        `json:"dedupe" doc:"how repeated requests are recognised"`
 	OnUnverified grapnel.Unverified     `json:"on_unverified" default:"reject" enum:"reject,quarantine" doc:"reject: 401, and nothing is stored; quarantine: 202, stored for people to see and never delivered; reject if not given"`
 	Type         string                 `json:"type" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
@@ -68,10 +70,13 @@ type Source struct {
 	Waits        bool                   `json:"waits_for_secret" doc:"the source has no secret yet: requests that only a secret could verify get 202 and are quarantined; the secret (rotate-secret, or PATCH of verify.secret) releases those that it verifies, as events"`
 	Released     *Released              `json:"released,omitempty" doc:"only in the answer that sets the secret the source waited for; the requests that could not be looked at yet follow by themselves"`
 	Unreachable  string                 `json:"unreachable" nullable:"true" doc:"why the provider cannot reach ingest_url: no --public-url is set, and the server was asked at a loopback or private address; null: nothing speaks against it"`
-	IngestURL    string                 `json:"ingest_url" nullable:"true" doc:"URL for the provider: a path on this server, or a complete URL with --public-url; null with an outbox"`
-	Verify       Verify                 `json:"verify,omitzero" doc:"not with an outbox"`
+	IngestURL    string                 `json:"ingest_url" nullable:"true" doc:"URL for the provider: a path on this server, or a complete URL with --public-url; null with an outbox or a broker"`
+	Verify       Verify                 `json:"verify,omitzero" doc:"not with an outbox or a broker"`
 	Outbox       *Outbox                `json:"outbox,omitempty" doc:"only with an outbox"`
-	Dedupe       Dedupe                 `json:"dedupe,omitzero" doc:"not with an outbox"`
+	Broker       *Target                `json:"broker,omitempty" doc:"only with a broker"`
+	TLS          *TLS                   `json:"tls,omitempty" doc:"only with a broker"`
+	Consumer     *Outbox                `json:"consumer,omitempty" doc:"only with a broker: how it is read"`
+	Dedupe       Dedupe                 `json:"dedupe,omitzero" doc:"not with an outbox or a broker"`
 	OnUnverified grapnel.Unverified     `json:"on_unverified" enum:"reject,quarantine"`
 	Type         string                 `json:"type" nullable:"true"`
 	Key          string                 `json:"key" nullable:"true"`
@@ -80,7 +85,7 @@ type Source struct {
 	RateLimit    *grapnel.RateLimit     `json:"rate_limit" nullable:"true"`
 	MaxBody      int64                  `json:"max_body" nullable:"true" doc:"null: the server's limit"`
 	Status       grapnel.EndpointStatus `json:"status" enum:"enabled,paused"`
-	Provider     Provider               `json:"provider,omitzero" doc:"not with an outbox"`
+	Provider     Provider               `json:"provider,omitzero" doc:"not with an outbox or a broker"`
 	Refusals     *Refusals              `json:"refusals,omitempty" doc:"refused requests at this node since its start; absent: none"`
 	CreatedAt    time.Time              `json:"created_at"`
 	UpdatedAt    time.Time              `json:"updated_at"`
@@ -98,13 +103,13 @@ type Released struct {
 	Quarantined int `json:"quarantined" doc:"the secret does not verify them, so they stay in quarantine"`
 }
 
-// Outbox is how the relay of a source's outbox is doing.
+// Outbox is how the relay of a source's outbox, or the consumer of its broker, is doing.
 type Outbox struct {
-	Place       string          `json:"place" doc:"where the outbox is, without secrets"`
-	State       string          `json:"state" enum:"paused,connecting,relaying,standby,held,away" doc:"relaying: the relay works; standby: another server relays; held: the server accepts no events at the moment; away: the database cannot be used, or has no outbox"`
+	Place       string          `json:"place" doc:"where the outbox or the broker is, without secrets"`
+	State       string          `json:"state" enum:"paused,connecting,relaying,standby,held,away" doc:"relaying: the relay works; standby: another server relays; held: the server accepts no events at the moment; away: the database or the broker cannot be used"`
 	Since       *time.Time      `json:"since" nullable:"true"`
 	Detail      string          `json:"detail" doc:"reason, if it does not relay"`
-	Lag         policy.Duration `json:"lag" doc:"age of the oldest committed event; an upper bound while the database is unreachable"`
+	Lag         policy.Duration `json:"lag" doc:"age of the oldest event that is not relayed; an upper bound while it is unreachable"`
 	SeenAt      *time.Time      `json:"seen_at" nullable:"true" doc:"time of this server's last read"`
 	LastEventAt *time.Time      `json:"last_event_at" nullable:"true" doc:"time of the last relayed event since this server was started"`
 	Events      int64           `json:"events" doc:"events relayed since this server was started"`

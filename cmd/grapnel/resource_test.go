@@ -304,7 +304,7 @@ func flattened(t *testing.T, body string) map[string]json.RawMessage {
 	}
 	for name, value := range doc {
 		var part map[string]json.RawMessage
-		if !slices.Contains([]string{"verify", "dedupe", "outbox", "oauth2", "tls", "target"}, name) || json.Unmarshal(value, &part) != nil {
+		if !slices.Contains([]string{"verify", "dedupe", "outbox", "oauth2", "tls", "target", "broker"}, name) || json.Unmarshal(value, &part) != nil {
 			flat[name] = value
 			continue
 		}

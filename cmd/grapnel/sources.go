@@ -18,7 +18,7 @@ import (
 
 var sources = resource[client.Source]{
 	path: "/v1/sources", plural: "sources", id: "SOURCE", argument: "name", audited: true,
-	filters: cli.OnlyTenant, needed: []string{"scheme|outbox"},
+	filters: cli.OnlyTenant, needed: []string{"scheme|outbox|broker"},
 	settings: cli.SourceSettings,
 	head:     sourceHead, row: sourceRow, view: sourceView,
 	verbs: []verb{
@@ -27,7 +27,8 @@ var sources = resource[client.Source]{
 				"grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
 				"grapnel sources create partner --scheme hmac --secret @partner.secret --header X-Signature --prefix sha256=\n" +
 				"grapnel sources create partner --scheme api_key --secret @partner.key --event-id event.data.id\n" +
-				"grapnel sources create orders --outbox @orders.dsn"},
+				"grapnel sources create orders --outbox @orders.dsn\n" +
+				"grapnel sources create orders --broker nats --broker-address tls://nats.example.com --broker-name ORDERS --type '\"order.changed\"'"},
 		{"list", "List sources", ""},
 		{"get", "Show a source, and how long its provider retries", ""},
 		{"update", "Change a source",
@@ -66,6 +67,9 @@ func sourceRow(_ reader, one *client.Source) []string {
 	retries, scheme := "", one.Verify.Scheme
 	if one.Outbox != nil {
 		scheme = "outbox"
+	}
+	if one.Broker != nil {
+		scheme = one.Broker.Kind
 	}
 	if one.Provider.RetriesFor != nil {
 		retries = one.Provider.RetriesFor.String()
@@ -125,6 +129,14 @@ func sourceView(r reader, one *client.Source) cli.View {
 			{"description", one.Description}, {"outbox", o.Place}, {"relay", o.State}, {"why", o.Detail}, {"lag", o.Lag.String()},
 			{"events", positive(o.Events)}, {"set aside", positive(o.SetAside)},
 			{"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
+		})
+	}
+	if o := one.Consumer; o != nil {
+		return object(one.ID, one.JSON(), [][]string{
+			{"source", one.ID}, {"name", one.Name}, {"status", string(one.Status)}, {"tenant", one.Tenant}, {"description", one.Description},
+			{"broker", cli.Compact(cli.Encode(one.Broker))}, {"tls", cli.Compact(cli.Encode(one.TLS))}, {"type", one.Type}, {"key", one.Key},
+			{"event id", one.EventID}, {"consumer", o.State}, {"why", o.Detail}, {"lag", o.Lag.String()}, {"events", positive(o.Events)},
+			{"set aside", positive(o.SetAside)}, {"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
 		})
 	}
 	refused := ""

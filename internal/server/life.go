@@ -142,7 +142,10 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	l.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: l.engine, Store: l.store, Log: o.Log})
 	l.erasures = erase.New(erase.Options{Bounds: o.Bounds.Erase, Engine: l.engine, Store: l.store, Log: o.Log, Backups: l.backups.names})
 	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log,
-		Files: o.OutboxFiles})
+		Files: o.OutboxFiles,
+		Consume: func(ctx context.Context, src *grapnel.Source, most int, bytes int64) (brokers.Consumer, error) {
+			return s.sender.Consume(ctx, src, l.engine.Terms(src.Tenant).Proxy.Text, most, bytes)
+		}})
 	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log, Firsts: l.engine.CountFirsts})
 	l.used = lastuse.New(lastuse.Options{Bounds: o.Bounds.LastUse, Store: l.store, Exists: l.engine.HasKey, Log: o.Log})
 	l.alerts = alerting.New(alerting.Options{
@@ -210,6 +213,9 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		},
 		CheckTarget: func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
 			return egress.CheckTarget(t, s.urlRules())
+		},
+		CheckBroker: func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
+			return egress.CheckBroker(t, s.urlRules())
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       l.queues,

@@ -119,6 +119,8 @@ type Options struct {
 
 	// the same as CheckURL for a broker, and where it is
 	CheckTarget func(*grapnel.Target) (brokers.Place, []*brokers.Fault)
+	// the same for the broker of a source
+	CheckBroker func(*grapnel.Target) (brokers.Place, []*brokers.Fault)
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.

@@ -30,7 +30,7 @@ func inboxRoutes() []route {
 		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: listInbox,
 			name: "list-inbox", tag: sourceTag, summary: "List requests to sources, the newest first",
 			about: "accepted: it became an event; unverified: it is quarantined; conflict: it was received before with another " +
-				"body; refused: it came from an outbox and cannot be an event. If requests are large, or matches are rare, " +
+				"body; refused: it came from an outbox or a broker and cannot be an event. If requests are large, or matches are rare, " +
 				"a page ends before limit; next says whether there are more.",
 			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted,
 				string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},

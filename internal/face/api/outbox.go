@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/match"
 	"github.com/grapnelhq/grapnel/internal/face/api/strict"
 	"github.com/grapnelhq/grapnel/internal/inbound/relay"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -15,7 +17,19 @@ func viewOutbox(a *api, s *grapnel.Source) *wire.Outbox {
 	if s.Outbox == nil {
 		return nil
 	}
-	v := &wire.Outbox{Place: relay.Place(s.Outbox.DSN.Text), State: string(relay.Connecting)}
+	return a.viewRelay(s, relay.Place(s.Outbox.DSN.Text))
+}
+
+// viewConsumer is how the broker of a source is read; nil: it has none.
+func viewConsumer(a *api, s *grapnel.Source) *wire.Outbox {
+	if s.Broker == nil {
+		return nil
+	}
+	return a.viewRelay(s, brokers.URL(s.Broker))
+}
+
+func (a *api) viewRelay(s *grapnel.Source, place string) *wire.Outbox {
+	v := &wire.Outbox{Place: place, State: string(relay.Connecting)}
 	if s.Paused {
 		v.State = string(grapnel.EndpointPaused)
 	}
@@ -27,6 +41,29 @@ func viewOutbox(a *api, s *grapnel.Source) *wire.Outbox {
 		v.SeenAt, v.LastEventAt, v.Events, v.SetAside = timeOf(now.SeenAt), timeOf(now.MovedAt), now.Moved, now.Aside
 	}
 	return v
+}
+
+// setBroker puts a broker on a source, or adds its faults. The password stays while none is given.
+func (a *api) setBroker(c *call, s *grapnel.Source, in *wire.NewSource, f *strict.Faults) {
+	was := s.Broker
+	s.Broker = a.target(c, was, in.Broker, "/broker", f)
+	place, faults := a.CheckBroker(s.Broker)
+	if !was.Same(s.Broker) && f.Free("/broker") {
+		for _, fault := range faults {
+			f.Add("/broker/"+fault.Field, "%s", fault.Detail)
+		}
+	}
+	for _, e := range []struct{ field, text string }{{"type", in.Type}, {"key", in.Key}, {"event_id", in.EventID}} {
+		if err := match.CheckExpression(e.text); e.text != "" && err != nil {
+			f.Add("/"+e.field, "%s", err)
+		}
+	}
+	if in.TLS != nil && *in.TLS != (wire.TLS{}) && !place.Secure && f.Free("/broker/address") {
+		f.Add("/tls", "needs a broker whose address is one over TLS")
+	}
+	of := grapnel.Endpoint{TLS: s.TLS}
+	a.setTLS(c, &of, &wire.NewEndpoint{TLS: in.TLS}, f)
+	s.TLS = of.TLS
 }
 
 // setOutbox puts a producer's outbox on a source, or adds its faults.

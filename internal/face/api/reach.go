@@ -20,16 +20,21 @@ func viewReach(address func(string) string, ep *grapnel.Endpoint) (oauth *wire.O
 	if o := ep.OAuth2; o != nil {
 		oauth = &wire.OAuth2{TokenURL: address(o.TokenURL), ClientID: o.ClientID, ClientSecret: redacted, Scopes: o.Scopes, Audience: o.Audience}
 	}
-	if t := ep.TLS; t != nil {
-		tls = &wire.TLS{CA: t.CA, ClientCert: t.ClientCert}
-		if t.ClientKey.Text != "" {
-			tls.ClientKey = redacted
-		}
-	}
 	if ep.Proxy.Text != "" {
 		proxy = egress.HiddenProxy(ep.Proxy.Text)
 	}
-	return oauth, tls, proxy
+	return oauth, viewTLS(ep.TLS), proxy
+}
+
+func viewTLS(t *grapnel.TLS) *wire.TLS {
+	if t == nil {
+		return nil
+	}
+	v := &wire.TLS{CA: t.CA, ClientCert: t.ClientCert}
+	if t.ClientKey.Text != "" {
+		v.ClientKey = redacted
+	}
+	return v
 }
 
 // setReach puts them on an endpoint, or adds their faults. Stored values are not judged again.

@@ -39,6 +39,11 @@ func New(o Options) http.Handler {
 	if o.CheckChannel == nil {
 		o.CheckChannel = func(t *channels.Target) error { return egress.CheckChannel(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
 	}
+	if o.CheckBroker == nil {
+		o.CheckBroker = func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
+			return egress.CheckBroker(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly})
+		}
+	}
 	if o.CheckTarget == nil {
 		o.CheckTarget = func(t *grapnel.Target) (brokers.Place, []*brokers.Fault) {
 			return egress.CheckTarget(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly})

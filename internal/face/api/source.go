@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
@@ -25,7 +24,7 @@ func sourceRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/sources", scope: grapnel.ScopeManage, handle: createSource,
 			name: "create-source", tag: sourceTag, summary: "Create a source",
-			about: "The provider sends its webhooks to ingest_url; with an outbox the server reads instead. Secrets are in no answer.",
+			about: "The provider sends its webhooks to ingest_url; with an outbox or a broker the server reads instead. Secrets are in no answer.",
 			body:  jsonBody, takes: newSource{}, gives: map[int]any{201: wire.Source{}}},
 		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: listSources,
 			name: "list-sources", tag: sourceTag, summary: "List sources",
@@ -46,9 +45,9 @@ func sourceRoutes() []route {
 
 // The fields of sources that answers and requests copy.
 var (
-	sourceFields = pairOf[grapnel.Source, wire.Source]("Waits", "Released", "Unreachable", "IngestURL", "Verify", "Outbox", "Dedupe",
-		"Status", "Provider", "Refusals")
-	intakeFields = pairOf[grapnel.Source, wire.NewSource]("Tenant", "Verify", "Outbox", "Dedupe", "Status")
+	sourceFields = pairOf[grapnel.Source, wire.Source]("Waits", "Released", "Unreachable", "IngestURL", "Verify", "Outbox", "Broker", "TLS",
+		"Consumer", "Dedupe", "Status", "Provider", "Refusals")
+	intakeFields = pairOf[grapnel.Source, wire.NewSource]("Tenant", "Verify", "Outbox", "Broker", "TLS", "Dedupe", "Status")
 	verifyFields = pairOf[grapnel.Verify, wire.VerifySettings]("Secret", "Secrets")
 	shownVerify  = pairOf[grapnel.Verify, wire.Verify]("Secrets", "Tolerance")
 	dedupeFields = pairOf[grapnel.Dedupe, wire.DedupeSettings]()
@@ -58,12 +57,12 @@ var (
 // newSource is how a source is created.
 type newSource struct{ wire.NewSource }
 
-// TransformSchema says that verify is required unless there is an outbox.
+// TransformSchema says that verify is required unless there is an outbox or a broker.
 func (newSource) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	given := func(name string) map[string]any {
 		return map[string]any{"required": []string{name}, "properties": map[string]any{name: map[string]any{"type": "object"}}}
 	}
-	s.Extensions = map[string]any{"if": given("outbox"), "else": given("verify")}
+	s.Extensions = map[string]any{"if": map[string]any{"anyOf": []any{given("outbox"), given("broker")}}, "else": given("verify")}
 	return s
 }
 
@@ -75,7 +74,7 @@ func createSource(a *api, c *call) (answer, error) {
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
 	c.mayReach(in.Outbox, &f)
-	setSource(&s, &in, c.now, &f)
+	a.setSource(c, &s, &in, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
@@ -163,7 +162,7 @@ func patchSource(a *api, c *call) (answer, error) {
 		}
 		in := patched(c, now, &f)
 		c.mayReach(in.Outbox, &f)
-		setSource(s, &in, c.now, &f)
+		a.setSource(c, s, &in, &f)
 		if !waited && ingress.Waits(s) { // a source that verifies would stop
 			f.Add("/verify/secret", "is needed with another scheme")
 		}
@@ -206,10 +205,10 @@ func (a *api) sourceView(c *call) func(*grapnel.Source) wire.Source {
 }
 
 func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
-	v := wire.Source{Outbox: viewOutbox(a, s), Status: sourceStatus(s)}
+	v := wire.Source{Outbox: viewOutbox(a, s), Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Consumer: viewConsumer(a, s), Status: sourceStatus(s)}
 	sourceFields.show(s, &v)
 	strict.Defaults(&v)
-	if s.Outbox != nil {
+	if s.Outbox != nil || s.Broker != nil {
 		return v
 	}
 	named, _ := scheme.Of(s.Verify.Scheme)
@@ -245,15 +244,19 @@ func sourceStatus(s *grapnel.Source) grapnel.EndpointStatus {
 	return grapnel.EndpointEnabled
 }
 
-// onlyOutbox refuses settings about requests next to an outbox.
-func onlyOutbox(in *wire.NewSource, f *strict.Faults) {
-	for name, given := range map[string]bool{
-		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine, "type": in.Type != "",
-		"key": in.Key != "", "event_id": in.EventID != "", "public_url": in.PublicURL != "",
-		"rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
-	} {
-		if given {
-			f.Add("/"+name, "must not be given with outbox: it applies to requests")
+// onlyRead refuses settings about requests next to an outbox or a broker.
+func onlyRead(in *wire.NewSource, f *strict.Faults) {
+	by, given := "broker", map[string]bool{
+		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine, "outbox": in.Outbox != nil,
+		"public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
+	}
+	if in.Broker == nil {
+		by, given["outbox"] = "outbox", false
+		given["type"], given["key"], given["event_id"], given["tls"] = in.Type != "", in.Key != "", in.EventID != "", in.TLS != nil
+	}
+	for name, is := range given {
+		if is {
+			f.Add("/"+name, "must not be given with %s: it applies to requests", by)
 		}
 	}
 }
@@ -264,6 +267,10 @@ func sourceSettings(s *grapnel.Source) wire.NewSource {
 	if s.Outbox != nil {
 		return wire.NewSource{Name: s.Name, Description: s.Description, Outbox: &wire.OutboxSettings{}, Status: sourceStatus(s)}
 	}
+	if s.Broker != nil {
+		return wire.NewSource{Name: s.Name, Description: s.Description, Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Type: s.Type, Key: s.Key,
+			EventID: s.EventID, Status: sourceStatus(s)}
+	}
 	in := wire.NewSource{Dedupe: &wire.DedupeSettings{}, Status: sourceStatus(s)}
 	intakeFields.show(s, &in)
 	verifyFields.show(&s.Verify, &in.Verify)
@@ -273,18 +280,27 @@ func sourceSettings(s *grapnel.Source) wire.NewSource {
 
 // setSource puts settings on a source, or adds their faults. Fields that are left out get the
 // default, except secrets: a source keeps its secrets while none are given.
-func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.Faults) {
+func (a *api) setSource(c *call, s *grapnel.Source, in *wire.NewSource, f *strict.Faults) {
 	limitRate(in.RateLimit)
-	was := *s
+	was, now := *s, c.now
 	intakeFields.set(in, s)
 	s.Paused = in.Status == grapnel.EndpointPaused
-	if in.Outbox != nil {
+	if in.Outbox != nil || in.Broker != nil {
 		s.Verify, s.Dedupe = grapnel.Verify{}, grapnel.Dedupe{}
-		setOutbox(s, in.Outbox.DSN, now, f)
-		onlyOutbox(in, f)
+		onlyRead(in, f)
+		if in.Broker != nil {
+			s.Outbox = nil
+			a.setBroker(c, s, in, f)
+		} else {
+			s.Broker, s.TLS = nil, nil
+			setOutbox(s, in.Outbox.DSN, now, f)
+		}
 		return
 	}
-	s.Outbox = nil
+	s.Outbox, s.Broker, s.TLS = nil, nil, nil
+	if in.TLS != nil {
+		f.Add("/tls", "must not be given without broker")
+	}
 	v := &in.Verify
 	if v.Scheme == "" && f.Free("/verify") {
 		f.Add("/verify", "is required")

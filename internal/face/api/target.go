@@ -48,22 +48,7 @@ func (a *api) setWhere(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *s
 	if in.Format == grapnel.FormatBatch {
 		f.Add("/format", "must not be batch together with a target, which gets one event in each message")
 	}
-	is := &grapnel.Target{Kind: in.Target.Kind, Address: in.Target.Address, Name: in.Target.Name, Username: in.Target.Username,
-		Password: grapnel.Secret{Text: in.Target.Password}, Options: in.Target.Options}
-	if len(is.Options) == 0 {
-		is.Options = nil
-	}
-	switch {
-	case in.Target.Password == "":
-	case in.Target.Password != redacted:
-		is.Password.CreatedAt = c.now
-	case was == nil || was.Password.Text == "":
-		f.Add("/target/password", "must not be %s, unless the endpoint has one", redacted)
-	case was.Kind != is.Kind || was.Address != is.Address:
-		f.Add("/target/password", "must be given again, since address leads to another broker")
-	default:
-		is.Password = was.Password
-	}
+	is := a.target(c, was, in.Target, "/target", f)
 	place := a.judgeTarget(was, is, f)
 	if in.TLS != nil && *in.TLS != (wire.TLS{}) && !place.Secure && f.Free("/target/address") {
 		f.Add("/tls", "needs a target whose address is one over TLS")
@@ -81,4 +66,26 @@ func (a *api) judgeTarget(was, is *grapnel.Target, f *strict.Faults) brokers.Pla
 		f.Add("/target/"+fault.Field, "%s", fault.Detail)
 	}
 	return place
+}
+
+// target is a target as it is given at a place of the request, or adds its faults. was is the one
+// whose password stays if the request has [redacted].
+func (a *api) target(c *call, was *grapnel.Target, in *wire.Target, at string, f *strict.Faults) *grapnel.Target {
+	is := &grapnel.Target{Kind: in.Kind, Address: in.Address, Name: in.Name, Username: in.Username,
+		Password: grapnel.Secret{Text: in.Password}, Options: in.Options}
+	if len(is.Options) == 0 {
+		is.Options = nil
+	}
+	switch {
+	case in.Password == "":
+	case in.Password != redacted:
+		is.Password.CreatedAt = c.now
+	case was == nil || was.Password.Text == "":
+		f.Add(at+"/password", "must not be %s, unless there is one", redacted)
+	case was.Kind != is.Kind || was.Address != is.Address:
+		f.Add(at+"/password", "must be given again, since address leads to another broker")
+	default:
+		is.Password = was.Password
+	}
+	return is
 }

@@ -22,7 +22,7 @@ func settable() []struct {
 	answer  string
 	element string // where the object is in the answer; empty: it is all of it
 } {
-	sources := []*blank{sourceBlank(outboxScheme, nil)}
+	sources := []*blank{sourceBlank(outboxScheme, nil), sourceBlank(brokerScheme, nil)}
 	for _, s := range scheme.All() {
 		sources = append(sources, sourceBlank(s.Name, &s))
 	}
@@ -67,6 +67,10 @@ var withoutPlace = map[string]string{
 	"source verify/secret":          "it is never shown; the page says how old it is",
 	"source verify/secrets":         "they are never shown; the page says how old they are",
 	"source outbox/dsn":             "it has a password; the page shows the place",
+	"source broker/password":        "it is never shown",
+	"source tls/client_key":         "it is never shown",
+	"source tls/client_cert":        "the page says that there is one",
+	"source tls/ca":                 "the page says whether the source has its own authorities",
 	"policy shape":                  "a copy of a preset keeps the preset's",
 }
 

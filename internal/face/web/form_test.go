@@ -21,7 +21,8 @@ import (
 // allBlanks are the forms whose rows name members of requests.
 func allBlanks() map[string]*blank {
 	all := map[string]*blank{"endpoint": &endpointBlank, "rotation": &rotationBlank, "consent": consentBlank("x", ""),
-		"type": &typeBlank, "version": &versionBlank, "queue": &queueBlank, "key": &keyBlank, "trial": &trialBlank, "policy": &policyBlank, "outbox": sourceBlank(outboxScheme, nil)}
+		"type": &typeBlank, "version": &versionBlank, "queue": &queueBlank, "key": &keyBlank, "trial": &trialBlank, "policy": &policyBlank, "outbox": sourceBlank(outboxScheme, nil),
+		"broker": sourceBlank(brokerScheme, nil)}
 	for _, s := range scheme.All() {
 		all["source of "+s.Name] = sourceBlank(s.Name, &s)
 	}
@@ -293,6 +294,8 @@ func TestWhatFormsCreate(t *testing.T) {
 				"dedupe": map[string]any{"by": []any{"event_id"}}}},
 		{"/sources/new?scheme=outbox", url.Values{"name": {"shop"}, "outbox/dsn": {"postgres://x"}}, "/v1/sources",
 			map[string]any{"name": "shop", "outbox": map[string]any{"dsn": "postgres://x"}}},
+		{"/sources/new?scheme=broker", url.Values{"name": {"shop"}, "broker/kind": {"nats"}, "broker/address": {"nats://n"}, "broker/name": {"S"}, "type": {`"a"`}},
+			"/v1/sources", map[string]any{"name": "shop", "type": `"a"`, "broker": map[string]any{"kind": "nats", "address": "nats://n", "name": "S"}}},
 		{"/queues/new", url.Values{"name": {"orders"}, "lease": {"1m"}, "max_leased": {"5"}, "quiet": {"1"}}, "/v1/queues",
 			map[string]any{"name": "orders", "lease": "1m", "max_leased": 5.0, "quiet": true, "ordering": "key"}},
 		{"/event-types/new", url.Values{"name": {"a.b"}, "schema": {`{"type": "object"}`}, "check": {"refuse"}}, "/v1/event-types",

@@ -16,6 +16,27 @@ import (
 // outboxScheme stands for a source that reads a producer's outbox instead of taking requests.
 const outboxScheme = "outbox"
 
+// brokerScheme stands for a source that reads the messages of a broker.
+const brokerScheme = "broker"
+
+// brokerRows are the settings of such a source.
+var brokerRows = []input{
+	{at: "broker/kind", label: "Kind of the broker", kind: kindChoice},
+	{at: "broker/address", label: "Broker's address", sample: "tls://nats.example.com:4222",
+		help: "redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://; the second form uses TLS"},
+	{at: "broker/name", label: "Stream, queue or topic", sample: "ORDERS"},
+	{at: "broker/username", label: "User of the broker"},
+	{at: "broker/password", label: "Its password", kind: kindSecret, help: "Empty: it stays as it is"},
+	{at: "broker/options", label: "Options of the broker", sample: "group: billing"},
+	{group: "Events", at: "type", label: "Event type", sample: `"order.changed"`, help: "a CEL expression over headers, data, type, key. Empty: the broker's own field"},
+	{at: "key", label: "Ordering key", help: "a CEL expression. Empty: the broker's own key, routing key or subject"},
+	{at: "event_id", label: "Event id", help: "a CEL expression. Empty: the header webhook-id, else the message's own id or place"},
+	{group: "TLS", at: "tls/ca", label: "Trusted authorities", sample: "-----BEGIN CERTIFICATE-----", help: "in PEM. Empty: those of the server's system"},
+	{at: "tls/client_cert", label: "Client certificate", sample: "-----BEGIN CERTIFICATE-----", help: "in PEM, with those between it and its authority"},
+	{at: "tls/client_key", label: "Its private key", sample: "-----BEGIN PRIVATE KEY-----", help: "in PEM, not encrypted. It is never shown again"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
+}
+
 // verifyRows are the settings of verification. A provider's form has those that its scheme reads.
 var verifyRows = []input{
 	{at: "verify/header", label: "Header of the signature or key"}, {at: "verify/algorithm", label: "Algorithm"}, {at: "verify/encoding", label: "Encoding"},
@@ -35,6 +56,10 @@ func sourceBlank(name string, s *scheme.Scheme) *blank {
 		b.rows = append(b.rows, input{at: "outbox/dsn", label: "Database of the producer", kind: kindSecret, sample: "postgres://user:password@host:5432/database",
 			help: "PostgreSQL, mysql://user:password@host:3306/database, or sqlite:/path of a file of --outbox-file"},
 			input{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"})
+		return b
+	}
+	if name == brokerScheme {
+		b.rows = append(b.rows, brokerRows...)
 		return b
 	}
 	if s.Needs != "" {
@@ -71,7 +96,7 @@ var foldedOfSources = []string{"Events", "Duplicates and limits"}
 func (v *visit) schemeAsked() (string, scheme.Scheme, bool) {
 	name := v.URL.Query().Get("scheme")
 	s, known := scheme.Of(name)
-	return name, s, known || name == outboxScheme
+	return name, s, known || name == outboxScheme || name == brokerScheme
 }
 
 func newSource(v *visit) (formModel, error) {
@@ -84,7 +109,8 @@ func newSource(v *visit) (formModel, error) {
 		}
 		m.Picks = append(m.Picks, savedView{one.Title, v.link("/sources/new" + withQuery("scheme", one.Name)), one.Name == name})
 	}
-	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), name == outboxScheme})
+	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), name == outboxScheme},
+		savedView{"A broker's messages", v.link("/sources/new?scheme=" + brokerScheme), name == brokerScheme})
 	if !known {
 		m.Verdict.say("Whose webhooks should come in?", "",
 			"Choose the provider: Grapnel knows its signature, its ids and how long it retries. HMAC is for a provider that is not in the list.")
@@ -94,6 +120,10 @@ func newSource(v *visit) (formModel, error) {
 	if name == outboxScheme {
 		m.Verdict.say("Read events from the outbox of a producer.", "",
 			"A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there.")
+	}
+	if name == brokerScheme {
+		m.Verdict.say("Read events from a broker.", "",
+			"Each message of a stream, queue or topic becomes an event. It is acknowledged when the event is stored.")
 	}
 	m.Picks = nil
 	v.steps = []crumb{{"Add a source", v.link("/sources/new")}, {name, ""}}
@@ -108,7 +138,7 @@ func addSource(v *visit) (string, error) {
 		return "", wrong("verify/scheme", "choose the provider first")
 	}
 	in, own := v.creation(sourceBlank(name, &s))
-	if name != outboxScheme {
+	if name != outboxScheme && name != brokerScheme {
 		verify, _ := in["verify"].(map[string]any)
 		if verify == nil {
 			verify = map[string]any{}
@@ -124,6 +154,9 @@ func addSource(v *visit) (string, error) {
 	if name == outboxScheme {
 		return "The source is added. It connects to the producer's database now.", nil
 	}
+	if name == brokerScheme {
+		return "The source is added. It connects to the broker now.", nil
+	}
 	if made.Waits {
 		return "The source is added. Give its address to the provider, and set the secret that the provider shows then.", nil
 	}
@@ -134,6 +167,9 @@ func addSource(v *visit) (string, error) {
 func blankOf(s *client.Source) *blank {
 	if s.Outbox != nil {
 		return sourceBlank(outboxScheme, nil)
+	}
+	if s.Broker != nil {
+		return sourceBlank(brokerScheme, nil)
 	}
 	named, _ := scheme.Of(s.Verify.Scheme)
 	b := sourceBlank(s.Verify.Scheme, &named)

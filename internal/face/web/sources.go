@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -87,6 +88,9 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 	if s.Outbox != nil {
 		r.Provider, r.Address, r.Why = "outbox", s.Outbox.Place, s.Outbox.Detail
 	}
+	if s.Broker != nil {
+		r.Provider, r.Address, r.Why = s.Broker.Kind, s.Consumer.Place, s.Consumer.Detail
+	}
 	if s.Refusals != nil {
 		r.Why, r.Last = words.Instants(s.Refusals.LastReason), v.at(s.Refusals.LastAt)
 		if s.Refusals.LastHour > 0 {
@@ -116,6 +120,8 @@ func sourcePill(s *client.Source) pill {
 		return pill{toneHold, "paused"}
 	case s.Outbox != nil:
 		return pillIn(outboxPills, s.Outbox.State)
+	case s.Broker != nil:
+		return pillIn(outboxPills, s.Consumer.State)
 	case s.Waits:
 		return pill{toneWait, "waits for its secret"}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
@@ -153,10 +159,10 @@ func source(v *visit, s *client.Source) (sourceModel, error) {
 	}
 	m.Verdict = v.sourceVerdict(s, m.Requests)
 	m.describe(v, s)
-	if s.Outbox == nil && s.PublicURL == "" && strings.HasPrefix(s.IngestURL, "/") { // else the operator has said it
+	if s.PublicURL == "" && strings.HasPrefix(s.IngestURL, "/") { // else the operator has said it
 		m.Warning = words.Unreachable(m.Address)
 	}
-	if s.Outbox == nil {
+	if s.Outbox == nil && s.Broker == nil {
 		m.Try = triggerCommand(s.Verify.Scheme, s.ID)
 	}
 	m.Links = v.formLinks("/sources/{id}/", "edit", "Change", "delete", "Delete")
@@ -183,14 +189,14 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	switch {
 	case s.Status == grapnel.EndpointPaused && s.Outbox != nil:
 		out.say("It is paused. Events wait in the producer's database.", toneHold, "")
+	case s.Status == grapnel.EndpointPaused && s.Broker != nil:
+		out.say("It is paused. Messages wait in the broker.", toneHold, "")
 	case s.Status == grapnel.EndpointPaused:
 		out.say("It is paused. Requests get 503, so that the provider repeats them.", toneHold, sentence(s.Provider.Retries))
 	case s.Outbox != nil:
-		p := sourcePill(s)
-		out.say("Its outbox is "+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(s.Outbox.Detail))
-		if s.Outbox.Lag > 0 {
-			out.Next += " The oldest event waits for " + say.Spoken(time.Duration(s.Outbox.Lag)) + "."
-		}
+		out.relaying("Its outbox is ", sourcePill(s), s.Outbox)
+	case s.Broker != nil:
+		out.relaying("Its consumer is ", sourcePill(s), s.Consumer)
 	case s.Waits:
 		out.say("It waits for its secret.", toneWait, "Give its address to "+s.Provider.Title+", then set the secret that it shows. Requests that "+
 			"come before are quarantined; those that the secret verifies become events, in the order of their arrival.")
@@ -214,9 +220,29 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	return out
 }
 
+// relaying says how a relay is doing.
+func (v *verdict) relaying(what string, p pill, o *client.Outbox) {
+	v.say(what+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(o.Detail))
+	if o.Lag > 0 {
+		v.Next += " The oldest event waits for " + say.Spoken(time.Duration(o.Lag)) + "."
+	}
+}
+
 func (m *sourceModel) describe(v *visit, s *client.Source) {
-	if o := s.Outbox; o != nil {
-		m.Provider.add("Outbox", o.Place, "Events since the start", say.Count(o.Events), "Set aside", say.Count(o.SetAside))
+	if o := cmp.Or(s.Outbox, s.Consumer); o != nil {
+		if b := s.Broker; b != nil {
+			m.Provider.add("Broker", b.Kind, "Address", b.Address, "Stream, queue or topic", b.Name, "User", b.Username, "Options", pairs(b.Options))
+			m.Settings.add("Event type", s.Type, "Ordering key", s.Key, "Event id", s.EventID)
+			if t := s.TLS; t != nil && t.CA != "" {
+				m.Settings.add("Trusted authorities", "its own")
+			}
+			if t := s.TLS; t != nil && t.ClientCert != "" {
+				m.Settings.add("Client certificate", "its own")
+			}
+		} else {
+			m.Provider.add("Outbox", o.Place)
+		}
+		m.Provider.add("Events since the start", say.Count(o.Events), "Set aside", say.Count(o.SetAside))
 		m.Provider.at("Last event", v.atOr(o.LastEventAt))
 		m.Provider.at("Looked at", v.atOr(o.SeenAt))
 	} else {

@@ -330,7 +330,7 @@ func (recv *Receiver) judge(r *http.Request, as outcome, status int) {
 // source finds a source, ready for use.
 func (recv *Receiver) source(id string) *source {
 	now, there := recv.o.Engine.Source(store.Everyone(), id)
-	if !there || now.Outbox != nil { // an outbox receives no requests
+	if !there || now.Outbox != nil || now.Broker != nil { // these receive no requests
 		recv.sources.Delete(id)
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 // Waits says whether a source waits for its secret.
 func Waits(s *grapnel.Source) bool {
 	r := scheme.Find(s.Verify.Scheme)
-	return s.Outbox == nil && r != nil && r.MayWait() && len(s.Verify.Secrets) == 0
+	return s.Outbox == nil && s.Broker == nil && r != nil && r.MayWait() && len(s.Verify.Secrets) == 0
 }
 
 // Released says what became of the requests that waited for a source's secret.

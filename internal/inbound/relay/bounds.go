@@ -7,6 +7,18 @@ type Bounds struct {
 	Rows  int   `bound:"500"`            // events that one look reads and one commit takes
 	Bytes int64 `bound:"4MiB" tiny:"64"` // of their data, beyond the first
 
+	// Messages that a broker delivers before they are acknowledged, and bytes of them: beyond, the
+	// connection ends, and the next one gets half as many messages.
+	Messages int   `bound:"256" tiny:"3"`
+	Received int64 `bound:"16MiB" tiny:"64KiB"`
+	Hops     int   `bound:"8" tiny:"8"` // servers like this one that a message may have passed
+
+	// Events that are set aside cost a tenant AsideCost, and as much for each 64 KiB. Beyond a burst
+	// they are set aside as fast as time pays for them.
+	AsideCost    time.Duration `bound:"10ms" tiny:"1ms"`
+	AsideBurst   time.Duration `bound:"10s" tiny:"10ms"`
+	AsideTenants int           `bound:"1024" tiny:"2"` // records of tenants before those without debt are deleted
+
 	// With nothing to carry, a courier naps while the last event is recent: a NOTIFY for each of
 	// two hundred events in a second would cost the producer more than fifty looks. Then it sleeps
 	// until it is woken or Asleep has passed.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
@@ -56,6 +57,12 @@ type row struct {
 	metadata         map[string]string
 	garbled          bool       // metadata is none
 	occurredAt       *time.Time // nil: not in the years 1 to 9999
+
+	// of messages of brokers
+	media   string // content type; empty: JSON, which is checked
+	trace   string // a traceparent; empty: none
+	headers []grapnel.Header
+	wrong   string // why it cannot be an event, if that is known already
 }
 
 const (

@@ -16,14 +16,14 @@ import (
 )
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
-	return &courier{runner: r, source: s, given: map[[2]int64]string{}, now: Status{State: Connecting, Since: r.o.Now()}}
+	return &courier{runner: r, source: s, over: make(chan struct{}), most: r.o.Bounds.Messages, given: map[[2]int64]*shelving{}, now: Status{State: Connecting, Since: r.o.Now()}}
 }
 
 // run connects, again and again, and carries while the connection lasts.
 func (c *courier) run(ctx context.Context) {
 	warned := false
 	for failures := 0; ctx.Err() == nil; {
-		b, err := c.runner.o.open(ctx, c.source.Outbox.DSN.Text)
+		b, err := c.open(ctx)
 		if err == nil {
 			if host, remedy := b.inClear(); host != "" && !warned {
 				warned = true
@@ -40,6 +40,13 @@ func (c *courier) run(ctx context.Context) {
 		c.away(err)
 		backoff.Wait(ctx.Done(), c.pause(failures))
 	}
+}
+
+func (c *courier) open(ctx context.Context) (box, error) {
+	if c.source.Broker != nil {
+		return openBroker(c)
+	}
+	return c.runner.o.open(ctx, c.source.Outbox.DSN.Text)
 }
 
 // pause is the time to wait after the n-th failure in a row.
@@ -126,10 +133,10 @@ func (c *courier) refused(err error, n int) time.Duration {
 		c.set(Held, "the server takes no more at the moment: "+e.Detail)
 		return min(e.RetryAfter, c.runner.o.Bounds.Refused)
 	}
-	const failing = "storing the outbox's events failed; retrying"
+	const failing = "storing events failed; retrying"
 	told := c.status().Detail == failing
 	if c.set(Held, failing); !told {
-		c.runner.o.Log.Error("storing events of an outbox failed; retrying", "source", c.source.ID, "err", err)
+		c.runner.o.Log.Error("storing events of a source failed; retrying", "source", c.source.ID, "err", err)
 	}
 	return c.pause(n)
 }
@@ -138,7 +145,7 @@ func (c *courier) refused(err error, n int) time.Duration {
 func (c *courier) away(err error) {
 	detail := explain(err)
 	if c.set(Away, detail) != Away {
-		c.runner.o.Log.Warn("reading an outbox failed; retrying", "source", c.source.ID, "err", detail)
+		c.runner.o.Log.Warn("reading a source failed; retrying", "source", c.source.ID, "err", detail)
 	}
 }
 

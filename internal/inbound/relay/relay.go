@@ -1,8 +1,8 @@
 // Package relay moves events from the outboxes of producers, which are tables in databases of their
-// own, into Grapnel.
+// own, into Grapnel, and messages from brokers.
 //
-// A Runner owns the relays. Each source with an outbox has one goroutine with one connection, a
-// courier. It reads committed rows in order, publishes them through the engine, and then removes
+// A Runner owns the relays. Each source with an outbox or a broker has one goroutine with one
+// connection, a courier. It reads committed rows in order, publishes them through the engine, and then removes
 // them. outbox/install.sql explains the order.
 //
 // Its guarantees:
@@ -21,6 +21,9 @@
 //   - An unreachable database stops one courier only.
 //   - No log, status or error contains a DSN's secrets.
 //
+// A broker is read like an outbox: its messages are the rows, and an acknowledgement removes them.
+// Instead of a lock, the node that owns the source reads (brokerbox.go).
+//
 // It does not promise to recognise an event that was published here, could not be removed there,
 // and is published again after Grapnel has forgotten it. Events are remembered for their retention
 // (--retention).
@@ -35,6 +38,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/allowance"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -70,7 +74,7 @@ func New(o Options) *Runner {
 			return open(ctx, dsn, o.Bounds)
 		}
 	}
-	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}}
+	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}, asides: allowance.New(o.Bounds.AsideBurst, o.Bounds.AsideTenants)}
 }
 
 // Run moves events until ctx ends, and returns after everything it started has. Unfinished work is
@@ -83,26 +87,30 @@ func (r *Runner) Run(ctx context.Context) {
 	r.work.Wait()
 }
 
-// sweep starts a courier for every source with an outbox, and stops those of sources that have none
-// any more, have another one, or are paused.
+// sweep starts a courier for every source with an outbox or a broker, and stops those of sources
+// that have none any more, have another one, or are paused. A source has one courier at a time: the
+// next one starts when the one before has ended.
 func (r *Runner) sweep(ctx context.Context) {
 	wanted := map[string]grapnel.Source{}
 	for _, s := range r.o.Engine.Sources(store.Everyone()) {
-		if s.Outbox != nil && !s.Paused {
+		if (s.Outbox != nil || s.Broker != nil && r.o.Consume != nil) && !s.Paused {
 			wanted[s.ID] = s
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, c := range r.couriers {
-		if s, still := wanted[id]; !still || s.Outbox.DSN.Text != c.source.Outbox.DSN.Text || s.Tenant != c.source.Tenant {
-			c.stop()
-			// It is removed from the list at once, and the next sweep starts another one: two of
-			// them do no harm.
-			delete(r.couriers, id)
+		if s, still := wanted[id]; still && c.serves(&s) {
+			delete(wanted, id)
 			continue
 		}
-		delete(wanted, id)
+		c.stop()
+		select {
+		case <-c.over:
+			delete(r.couriers, id)
+		default:
+			delete(wanted, id)
+		}
 	}
 	for id, s := range wanted {
 		if ctx.Err() != nil {
@@ -112,8 +120,22 @@ func (r *Runner) sweep(ctx context.Context) {
 		var own context.Context
 		own, c.stop = context.WithCancel(ctx)
 		r.couriers[id] = c
-		r.work.Go(func() { c.run(own) })
+		r.work.Go(func() {
+			defer close(c.over)
+			c.run(own)
+		})
 	}
+}
+
+// serves says whether a courier reads what the source, as it is now, wants.
+func (c *courier) serves(s *grapnel.Source) bool {
+	switch {
+	case s.Tenant != c.source.Tenant || (s.Outbox == nil) != (c.source.Outbox == nil):
+		return false
+	case s.Outbox != nil:
+		return s.Outbox.DSN.Text == c.source.Outbox.DSN.Text
+	}
+	return s.Revision == c.source.Revision
 }
 
 // Status returns the state of a source's relay. false: it has none.

@@ -8,7 +8,7 @@ const (
 	Relaying   State = "relaying"   // also with nothing to carry
 	Standby    State = "standby"    // another server carries
 	Held       State = "held"       // storing its events fails at the moment
-	Away       State = "away"       // the producer's database cannot be used
+	Away       State = "away"       // the producer's database, or the broker, cannot be used
 )
 
 func (c *courier) status() Status {
@@ -47,7 +47,7 @@ func (c *courier) well(elsewhere bool) {
 		state = Standby
 	}
 	if c.set(state, "") == Away {
-		c.runner.o.Log.Info("outbox can be read again", "source", c.source.ID)
+		c.runner.o.Log.Info("source can be read again", "source", c.source.ID)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/allowance"
+	"github.com/grapnelhq/grapnel/internal/send/brokers"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/outbox"
 )
@@ -19,6 +21,8 @@ type Engine interface {
 	Sources(scope store.Scope) []grapnel.Source
 	// Publish commits events with their deliveries.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
+	// Decides says whether this node, and no other one, reads from the broker of a source.
+	Decides(source string) bool
 }
 
 // Shelf stores rows that cannot become an event.
@@ -34,7 +38,11 @@ type Options struct {
 	MaxEvent int64 // bytes of an event's data; 0: DefaultMaxEvent
 	// Files are the SQLite databases that sources may name. No other one is opened: whoever may make a
 	// source could read and change any file of this machine.
-	Files  []string
+	Files []string
+	// Consume connects to the broker of a source. The consumer receives at most so many messages, and
+	// so many bytes, before they are acknowledged. nil: there are no brokers
+	Consume func(ctx context.Context, s *grapnel.Source, most int, bytes int64) (brokers.Consumer, error)
+
 	Log    *slog.Logger     // nil: nothing is logged
 	Now    func() time.Time // nil: time.Now
 	Random func() float64   // from 0 to 1, for pauses; nil: math/rand's
@@ -46,6 +54,7 @@ type Options struct {
 type Runner struct {
 	o      Options
 	events *prometheus.CounterVec
+	asides *allowance.Tenants // for rows that are set aside
 
 	mu       sync.Mutex
 	couriers map[string]*courier // by source
@@ -57,12 +66,20 @@ type courier struct {
 	runner *Runner
 	source grapnel.Source
 	stop   context.CancelFunc
+	over   chan struct{} // closed when run has ended
 	// of run's goroutine
-	aside int                 // rows of the last look that were set aside
-	given map[[2]int64]string // ids of rows that were set aside and are not removed yet
+	most  int                    // messages that a broker may deliver at once
+	aside int                    // rows of the last look that were set aside
+	given map[[2]int64]*shelving // rows that were set aside and are not removed yet
 
 	mu  sync.Mutex
 	now Status
+}
+
+// shelving is how a row is set aside.
+type shelving struct {
+	id   string
+	done bool
 }
 
 // State is the activity of a courier.

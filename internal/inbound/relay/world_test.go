@@ -77,7 +77,9 @@ type sink struct {
 	t      *testing.T
 	mu     sync.Mutex
 	source []grapnel.Source
-	injure func(events []store.Incoming) (before, after error) // nil: no faults
+	// another node owns all sources
+	foreign atomic.Bool
+	injure  func(events []store.Incoming) (before, after error) // nil: no faults
 }
 
 func newSink(t *testing.T, dsns ...string) *sink {
@@ -102,6 +104,8 @@ func (s *sink) Sources(store.Scope) []grapnel.Source {
 	defer s.mu.Unlock()
 	return append([]grapnel.Source{}, s.source...)
 }
+
+func (s *sink) Decides(string) bool { return !s.foreign.Load() }
 
 func (s *sink) set(sources ...grapnel.Source) {
 	s.mu.Lock()

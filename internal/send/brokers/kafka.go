@@ -25,9 +25,12 @@ import (
 var _ = register(Kind{
 	Name: "kafka", Plain: "kafka", Secure: "kafka+ssl", Port: "9092", SecurePort: "9093", Many: true, What: "topic",
 	// how username and password are proved; plain if not given
-	Options: []Option{{Name: "sasl", One: []string{"plain", "scram-sha-256", "scram-sha-512"}}},
+	Options: []Option{{Name: "sasl", One: saslNames}},
 	Open:    openKafka,
+	Reading: readKafka,
 })
+
+var saslNames = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
 type kafkaDriver struct {
 	client *kgo.Client

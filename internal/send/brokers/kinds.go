@@ -1,5 +1,5 @@
-// Package brokers sends deliveries to message brokers: Kafka, RabbitMQ and others. A delivery to a
-// broker is one like any other. Policies, circuits, dead letters and replays see its outcome; only
+// Package brokers sends deliveries to message brokers, and reads the messages of sources from them:
+// Kafka, RabbitMQ and others. A delivery to a broker is one like any other. Policies, circuits, dead letters and replays see its outcome; only
 // the last step differs, in which egress has a driver send a message and not a request.
 //
 // A kind of brokers is one file: it registers a Kind with its driver. Drivers have no network of
@@ -7,7 +7,8 @@
 // receiver. The libraries behind them repeat no message, since attempts belong to the policy.
 //
 // A broker takes a message at least once. A driver that gets no answer does not know whether the
-// broker has the message, so the next attempt may write it again, with the same id.
+// broker has the message, so the next attempt may write it again, with the same id. A Consumer, too,
+// gets a message at least once: again, if it ended before the acknowledgement.
 package brokers
 
 import (
@@ -61,6 +62,21 @@ func Read(t *grapnel.Target) (*Kind, Place, []*Fault) {
 	if fault != nil {
 		return nil, Place{}, []*Fault{fault}
 	}
+	return k.read(t)
+}
+
+// ReadSource is Read for a target that messages are read from.
+func ReadSource(t *grapnel.Target) (*Kind, Place, []*Fault) {
+	k, fault := KindOf(t.Kind)
+	if fault != nil {
+		return nil, Place{}, []*Fault{fault}
+	}
+	is := *k
+	is.What, is.Nameless, is.Filled, is.Options, is.Check = k.Reading.What, false, false, k.Reading.Options, k.Reading.Check
+	return is.read(t)
+}
+
+func (k *Kind) read(t *grapnel.Target) (*Kind, Place, []*Fault) {
 	var faults []*Fault
 	place, fault := k.address(t.Address)
 	if fault != nil {

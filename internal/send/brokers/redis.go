@@ -22,14 +22,17 @@ import (
 var _ = register(Kind{
 	Name: "redis", Plain: "redis", Secure: "rediss", Port: "6379", Path: "database number", What: "stream's key",
 	Options: []Option{{Name: "max_length", Number: true}}, // the stream is trimmed to about this many entries; none: never
-	Check: func(_ *grapnel.Target, p Place) *Fault {
-		if _, err := strconv.ParseUint(p.Path, 10, 16); p.Path != "" && err != nil {
-			return &Fault{"address", "has a path that is not the number of a database"}
-		}
-		return nil
-	},
-	Open: openRedis,
+	Check:   checkDatabase,
+	Open:    openRedis,
+	Reading: readRedis,
 })
+
+func checkDatabase(_ *grapnel.Target, p Place) *Fault {
+	if _, err := strconv.ParseUint(p.Path, 10, 16); p.Path != "" && err != nil {
+		return &Fault{"address", "has a path that is not the number of a database"}
+	}
+	return nil
+}
 
 type redisDriver struct {
 	client  *redis.Client

@@ -3,6 +3,7 @@ package brokers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -45,6 +46,49 @@ func (m *Message) Header(name string) string {
 
 // Receipt says where the broker put a message, by names such as "offset".
 type Receipt map[string]string
+
+// Consumer reads the messages of one broker. One goroutine uses it, until Close.
+type Consumer interface {
+	// Receive returns the next messages, in the broker's order: as soon as there is one, at most as
+	// many as the consumer was opened for. After the time wait without a message it returns none.
+	// ctx limits the whole call. After an error the consumer is closed and opened again: then the
+	// broker delivers all messages that were not acknowledged, before any later one.
+	Receive(ctx context.Context, wait time.Duration) ([]Received, error)
+	// Ack tells the broker that the oldest n messages that were received, and not acknowledged, are
+	// done.
+	Ack(ctx context.Context, n int) error
+	// Close gives all other messages back, closes the connections and waits for the goroutines.
+	Close()
+}
+
+// Received is a message that a broker has delivered.
+type Received struct {
+	// the same text whenever the broker delivers the message, and of no other message; empty: the
+	// broker has none
+	Place   string
+	ID      string // by the publisher, where the broker has a field for it
+	Type    string // of the message, where the broker has a field for it
+	Key     string // by which the broker orders or routes; empty: none
+	Headers []grapnel.Header
+	Body    []byte
+	At      time.Time // when the broker stored it; zero: the broker does not say
+}
+
+// ErrElsewhere is the error of a consumer that is not opened because another one reads.
+var ErrElsewhere = errors.New("another consumer reads the messages")
+
+// ErrTooMuch is the error of a consumer that received more bytes than may be in memory at once.
+var ErrTooMuch = errors.New("the broker sent more bytes at once than the server takes")
+
+// Reading is what a Kind of brokers is as a source of messages.
+type Reading struct {
+	What    string // what a target's name is, such as "queue"
+	Options []Option
+	Check   func(t *grapnel.Target, p Place) *Fault // what the rows above cannot say; nil: nothing
+	// connects. group is the name by which the broker knows the source; it receives at most so many
+	// messages before they are acknowledged
+	Open func(ctx context.Context, t *grapnel.Target, p Place, n Network, group string, most int) (Consumer, error)
+}
 
 // Network is how a driver reaches its broker. A driver makes no connection but by Dial.
 type Network struct {
@@ -95,6 +139,7 @@ type Kind struct {
 	Options    []Option
 	Check      func(t *grapnel.Target, p Place) *Fault                     // what the rows above cannot say; nil: nothing
 	Open       func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O
+	Reading    Reading
 }
 
 // OptionRoute is the option of the kinds whose messages have a route besides the target's name.

@@ -27,7 +27,13 @@ func CheckTarget(t *grapnel.Target, r URLRules) (brokers.Place, []*brokers.Fault
 }
 
 func checkTarget(t *grapnel.Target, httpsOnly bool, g *guard) (*brokers.Kind, brokers.Place, []*brokers.Fault) {
-	kind, place, faults := brokers.Read(t)
+	return checkBroker(t, httpsOnly, g, brokers.Read)
+}
+
+// checkBroker checks a target that is read by the rows of destinations or of sources.
+func checkBroker(t *grapnel.Target, httpsOnly bool, g *guard, read func(*grapnel.Target) (*brokers.Kind, brokers.Place, []*brokers.Fault),
+) (*brokers.Kind, brokers.Place, []*brokers.Fault) {
+	kind, place, faults := read(t)
 	if len(faults) > 0 {
 		return kind, place, faults
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -26,25 +27,71 @@ func (t *links) take(s *Sender, r *route) (l *link, fresh bool, err error) {
 		l.users++
 		return l, false, nil
 	}
-	tenant := r.endpoint.Tenant
-	if t.of[tenant] >= s.bounds.BrokerTenant && !t.evict(func(l *link) bool { return l.route.endpoint.Tenant == tenant }) {
-		return nil, false, errors.New("the tenant's endpoints use all the connections to brokers that a tenant may have")
+	if l, err = t.add(s, r); err != nil {
+		return nil, false, err
 	}
-	if len(t.open) >= s.bounds.BrokerLinks && !t.evict(func(*link) bool { return true }) {
-		return nil, false, errors.New("all connections to brokers are in use")
-	}
-	l = &link{sender: s, route: r, users: 1, sockets: map[*wired]struct{}{}}
-	n := brokers.Network{TLS: r.tls, Conns: s.bounds.BrokerConns, Answer: s.bounds.BrokerAnswer, Batch: s.bounds.BrokerBatch,
-		Dial: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, r.tls) },
-		Bare: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, nil) },
-	}
-	if l.driver, err = r.broker.kind.Open(r.broker.target, r.broker.place, n); err != nil {
+	if l.driver, err = r.broker.kind.Open(r.broker.target, r.broker.place, l.network()); err != nil {
+		t.remove(l)
 		return nil, false, err
 	}
 	r.link = l
+	return l, true, nil
+}
+
+// add counts a further link, which has a user and no driver yet. t.mu is held.
+func (t *links) add(s *Sender, r *route) (*link, error) {
+	tenant := r.endpoint.Tenant
+	if t.of[tenant] >= s.bounds.BrokerTenant && !t.evict(func(l *link) bool { return l.route.endpoint.Tenant == tenant }) {
+		return nil, errors.New("the tenant uses all the connections to brokers that a tenant may have")
+	}
+	if len(t.open) >= s.bounds.BrokerLinks && !t.evict(func(*link) bool { return true }) {
+		return nil, errors.New("all connections to brokers are in use")
+	}
+	l := &link{sender: s, route: r, users: 1, sockets: map[*wired]struct{}{}}
 	t.open[l] = struct{}{}
 	t.of[tenant]++
-	return l, true, nil
+	return l, nil
+}
+
+// remove counts a link no more. t.mu is held.
+func (t *links) remove(l *link) {
+	delete(t.open, l)
+	tenant := l.route.endpoint.Tenant
+	if t.of[tenant]--; t.of[tenant] == 0 {
+		delete(t.of, tenant)
+	}
+}
+
+// lend adds a link for a consumer, which has it until release.
+func (t *links) lend(s *Sender, r *route, budget int64) (*link, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errors.New("the server is ending")
+	}
+	l, err := t.add(s, r)
+	if err == nil {
+		l.budget = new(atomic.Int64)
+		l.budget.Store(budget)
+	}
+	return l, err
+}
+
+// release takes a link back that was lent. Its sockets are closed.
+func (t *links) release(l *link) {
+	l.cut()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(l)
+}
+
+// network is how the driver of a link connects.
+func (l *link) network() brokers.Network {
+	b := &l.sender.bounds
+	return brokers.Network{TLS: l.route.tls, Conns: b.BrokerConns, Answer: b.BrokerAnswer, Batch: b.BrokerBatch,
+		Dial: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, l.route.tls) },
+		Bare: func(ctx context.Context, at string) (net.Conn, error) { return l.dial(ctx, at, nil) },
+	}
 }
 
 // give takes a link back from a send. A spoiled one serves no other send.
@@ -117,11 +164,7 @@ func (t *links) end(l *link) {
 	if _, open := t.open[l]; !open || l.users > 0 {
 		return
 	}
-	delete(t.open, l)
-	tenant := l.route.endpoint.Tenant
-	if t.of[tenant]--; t.of[tenant] == 0 {
-		delete(t.of, tenant)
-	}
+	t.remove(l)
 	t.ending.Go(func() {
 		late := time.AfterFunc(l.sender.bounds.BrokerEnd, l.cut)
 		defer late.Stop()
@@ -139,7 +182,9 @@ func (t *links) close() {
 		t.sweep = nil
 	}
 	for l := range t.open {
-		t.retire(l)
+		if l.budget == nil { // else its consumer has it
+			t.retire(l)
+		}
 	}
 	t.mu.Unlock()
 	t.ending.Wait()
@@ -246,6 +291,15 @@ func (l *link) cut() {
 	for _, w := range all {
 		_ = w.Close()
 	}
+}
+
+// Read counts the bytes that a consumer gets. Its link has none left beyond its budget.
+func (w *wired) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if w.link.budget != nil && w.link.budget.Add(int64(-n)) < 0 {
+		return 0, brokers.ErrTooMuch
+	}
+	return n, err
 }
 
 // Close closes the socket; only the first call counts.

@@ -202,6 +202,8 @@ type link struct {
 	users     int // sends that have it
 	idleSince time.Time
 	retired   bool // no further send gets it
+	// bytes that its consumer may still receive until it asks for more; nil: it has no consumer
+	budget *atomic.Int64
 
 	mu      sync.Mutex
 	sockets map[*wired]struct{}

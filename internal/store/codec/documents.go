@@ -49,6 +49,8 @@ type sourceDocument struct {
 	grapnel.Source
 	Verify verifyDocument
 	Outbox *outboxDocument
+	Broker *targetDocument `json:",omitzero"`
+	TLS    *tlsDocument    `json:",omitzero"`
 }
 
 type outboxDocument struct{ DSN secretDocument }
@@ -162,9 +164,15 @@ func hideSecrets(docs []secretDocument) (secrets []grapnel.Secret) {
 func EncodeSource(src grapnel.Source) ([]byte, error) {
 	cut(&src.CreatedAt, &src.UpdatedAt)
 	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
-	doc.Source.Verify, doc.Source.Outbox, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil, nil
+	doc.Source.Verify, doc.Source.Outbox, doc.Source.Broker, doc.Source.TLS, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil, nil, nil, nil
 	if src.Outbox != nil {
 		doc.Outbox = &outboxDocument{showSecret(src.Outbox.DSN)}
+	}
+	if src.Broker != nil {
+		doc.Broker = &targetDocument{*src.Broker, showSecret(src.Broker.Password)}
+	}
+	if src.TLS != nil {
+		doc.TLS = &tlsDocument{*src.TLS, showSecret(src.TLS.ClientKey)}
 	}
 	return encodeDocument(doc, "source", DecodeSource)
 }
@@ -180,6 +188,14 @@ func DecodeSource(revision int64, body []byte) (grapnel.Source, error) {
 	src.Verify.Secrets = hideSecrets(doc.Verify.Secrets)
 	if doc.Outbox != nil {
 		src.Outbox = &grapnel.Outbox{DSN: grapnel.Secret(doc.Outbox.DSN)}
+	}
+	if doc.Broker != nil {
+		src.Broker = &doc.Broker.Target
+		src.Broker.Password = grapnel.Secret(doc.Broker.Password)
+	}
+	if doc.TLS != nil {
+		src.TLS = &doc.TLS.TLS
+		src.TLS.ClientKey = grapnel.Secret(doc.TLS.ClientKey)
 	}
 	src.Revision = revision
 	return src, nil
