@@ -35,6 +35,7 @@ func canaries() map[string]string {
 		"channel's URL":     "canaryOfAChannel",
 		"alarms' URL":       "canaryOfAnAlarm",
 		"outbox's DSN":      "canary-of-a-password",
+		"source's broker":   "canary-of-a-broker",
 		"source's next":     "canary-that-follows",
 		"OAuth2 secret":     "canary-of-a-client",
 		"client's key":      strings.Split(clientPair().key, "\n")[1],
@@ -92,6 +93,10 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 	}
 	if _, err := c.CreateSource(t.Context(), client.NewSource{Tenant: tenant, Name: "shop", Status: grapnel.EndpointPaused,
 		Outbox: &client.NewOutbox{DSN: "postgres://shop:" + of["outbox's DSN"] + "@127.0.0.1:1/shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateSource(t.Context(), client.NewSource{Tenant: tenant, Name: "stream", Status: grapnel.EndpointPaused,
+		Broker: &client.Target{Kind: "nats", Address: "nats://192.0.2.1", Name: "S", Password: of["source's broker"]}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateChannel(t.Context(), client.NewChannel{Tenant: tenant,

@@ -50,3 +50,39 @@ func TestTargets(t *testing.T) {
 		t.Errorf("and to a broker again: %v", got)
 	}
 }
+
+// TestBrokersOfSources: a source's broker is checked by the rows of sources, its password stays and
+// is in no answer, and settings about requests are refused next to it.
+func TestBrokersOfSources(t *testing.T) {
+	w := newWorld(t)
+	made := w.must(201, "POST", "/v1/sources", `{"name":"orders","broker":{"kind":"nats","address":"tls://n.example","name":"ORDERS","username":"me",
+		"password":"canary","options":{"subject":"orders.>"}},"tls":{"ca":`+quoted(authority)+`},"type":"event.headers['type']","event_id":"event.headers['id']"}`)
+	id := made["id"].(string)
+	at := "/v1/sources/" + id
+	consumer := made["consumer"].(map[string]any)
+	if made["ingest_url"] != nil || consumer["place"] != "tls://n.example:4222/ORDERS" || made["broker"].(map[string]any)["password"] != "[redacted]" {
+		t.Errorf("shown as %v", made)
+	}
+	for _, patch := range []string{`{"description":"x"}`, `{"broker":{"name":"OTHER"}}`, `{"status":"paused"}`, `{"type":null}`, `{"key":"event.key"}`} {
+		w.must(200, "PATCH", at, patch)
+		if s, _ := w.engine.Source(store.Of("default"), id); s.Broker.Password.Text != "canary" || s.TLS == nil || s.EventID == "" {
+			t.Errorf("after %s the source is %+v", patch, s)
+		}
+	}
+	if r := w.ask(admin, "GET", at, ""); strings.Contains(string(r.body), "canary") {
+		t.Errorf("shown as %s", r.body)
+	}
+	for patch, pointer := range map[string]string{
+		`{"broker":{"address":"tls://evil.example"}}`: "/broker/password", `{"broker":{"name":"a.b"}}`: "/broker/name", `{"max_body":1}`: "/max_body",
+		`{"broker":{"options":{"stream":"x"}}}`: "/broker/options/stream", `{"event_id":"nonsense("}`: "/event_id", `{"verify":{"scheme":"none"}}`: "/verify",
+		`{"broker":{"address":"nats://n.example","password":"x"}}`: "/tls", `{"outbox":{"dsn":"postgres://h/d"}}`: "/outbox",
+		`{"broker":{"address":"tls://127.0.0.1","password":"x"}}`: "/broker/address", `{"broker":null}`: "/verify",
+	} {
+		if r := w.ask(admin, "PATCH", at, patch); r.StatusCode != 422 || !strings.Contains(string(r.body), `"pointer":"`+pointer+`"`) {
+			t.Errorf("%s: %d %s", patch, r.StatusCode, r.body)
+		}
+	}
+	if got := w.must(200, "PATCH", at, `{"broker":null,"tls":null,"type":null,"key":null,"event_id":null,"verify":{"scheme":"none"}}`); got["broker"] != nil || got["ingest_url"] == nil {
+		t.Errorf("back to requests: %v", got)
+	}
+}

@@ -31,6 +31,9 @@ func openBroker(c *courier) (box, error) {
 
 func (b *brokerBox) look(ctx context.Context, _ int64) (p page, err error) {
 	c := b.courier
+	if ctx.Err() != nil { // else a courier that stands by would never end
+		return p, ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.runner.o.Bounds.Call)
 	defer cancel()
 	if !b.ours() {

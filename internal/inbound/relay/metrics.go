@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 func newEvents() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
-		Help: "Events read from outboxes, by outcome."}, []string{"outcome"})
+		Help: "Events read from outboxes and brokers, by outcome."}, []string{"outcome"})
 }
 
 // Metrics are the runner's metrics, as prometheus collects them. There is one lag for each source
@@ -19,8 +19,8 @@ func (r *Runner) Metrics() Metrics {
 	return Metrics{
 		runner: r,
 		lag: prometheus.NewDesc("grapnel_outbox_lag_seconds",
-			"Age of the oldest event in a source's outbox; an upper bound while the outbox cannot be read.", []string{"source"}, nil),
-		well: prometheus.NewDesc("grapnel_outbox_up", "1 if a source's outbox can be read and its events can be stored.",
+			"Age of the oldest event in a source's outbox or broker; an upper bound while it cannot be read.", []string{"source"}, nil),
+		well: prometheus.NewDesc("grapnel_outbox_up", "1 if a source's outbox or broker can be read and its events can be stored.",
 			[]string{"source"}, nil),
 	}
 }

@@ -27,7 +27,7 @@ var readKafka = Reading{
 		options := []kgo.Opt{
 			kgo.SeedBrokers(p.Hosts...), kgo.ClientID("grapnel"), kgo.RequestRetries(1), kgo.MetadataMinAge(time.Second),
 			kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }),
-			kgo.ConsumeTopics(t.Name), kgo.ConsumerGroup(cmp.Or(t.Options["group"], group)), kgo.InstanceID("grapnel"), kgo.DisableAutoCommit(),
+			kgo.ConsumeTopics(t.Name), kgo.ConsumerGroup(cmp.Or(t.Options["group"], group)), kgo.InstanceID(group), kgo.DisableAutoCommit(),
 			kgo.BlockRebalanceOnPoll(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxConcurrentFetches(1),
 			kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes / 4), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		}

@@ -56,6 +56,32 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestSources: a target that is read has the rows of sources.
+func TestSources(t *testing.T) {
+	for _, tc := range []struct {
+		target grapnel.Target
+		field  string
+	}{
+		{grapnel.Target{Kind: "nats", Address: "nats://a", Name: "S", Options: map[string]string{"consumer": "c", "subject": "a.>"}}, ""},
+		{grapnel.Target{Kind: "nats", Address: "nats://a", Name: "a.b"}, "name"},
+		{grapnel.Target{Kind: "nats", Address: "nats://a", Name: "S", Options: map[string]string{"consumer": "a b"}}, "options/consumer"},
+		{grapnel.Target{Kind: "nats", Address: "nats://a", Name: "S", Options: map[string]string{"stream": "S"}}, "options/stream"},
+		{grapnel.Target{Kind: "rabbitmq", Address: "amqp://a", Name: "q"}, ""},
+		{grapnel.Target{Kind: "rabbitmq", Address: "amqp://a"}, "name"},
+		{grapnel.Target{Kind: "rabbitmq", Address: "amqp://a", Name: "q", Options: map[string]string{"routing_key": "q"}}, "options/routing_key"},
+		{grapnel.Target{Kind: "carrier pigeon"}, "kind"},
+	} {
+		_, _, faults := ReadSource(&tc.target)
+		got := ""
+		if len(faults) > 0 {
+			got = faults[0].Field
+		}
+		if got != tc.field {
+			t.Errorf("%+v: the fault is at %q (%v), want %q", tc.target, got, faults, tc.field)
+		}
+	}
+}
+
 // TestKindsOfOtherFlavours: a kind that this program lacks is told from one that there is not.
 func TestKindsOfOtherFlavours(t *testing.T) {
 	for _, name := range Known() {

@@ -47,6 +47,9 @@ var sourceCases = []testCase{
 		second.Verify = grapnel.Verify{Scheme: "none"}
 		second.Dedupe = grapnel.Dedupe{}
 		second.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: "postgres://db/orders?sslmode=require", CreatedAt: at(-3)}}
+		second.Broker = &grapnel.Target{Kind: "nats", Address: "tls://n.example", Name: "S", Username: "me", Options: map[string]string{"consumer": "c"},
+			Password: grapnel.Secret{Text: "canary", CreatedAt: at(-2)}}
+		second.TLS = &grapnel.TLS{CA: "pem", ClientKey: grapnel.Secret{Text: "key", CreatedAt: at(-1)}}
 		version = d.config().Version
 		p = d.putSource(second)
 		d.same(p, store.Put{Revision: 2, Version: d.grown(version, "replace")}, "put")
