@@ -252,7 +252,7 @@ func onlyRead(in *wire.NewSource, f *strict.Faults) {
 	}
 	if in.Broker == nil {
 		by, given["outbox"] = "outbox", false
-		given["type"], given["key"], given["event_id"], given["tls"] = in.Type != "", in.Key != "", in.EventID != "", in.TLS != nil
+		given["type"], given["key"], given["event_id"], given["tls"] = in.Type != "", in.Key != "", in.EventID != "", in.TLS != nil && *in.TLS != (wire.TLS{})
 	}
 	for name, is := range given {
 		if is {
@@ -298,7 +298,7 @@ func (a *api) setSource(c *call, s *grapnel.Source, in *wire.NewSource, f *stric
 		return
 	}
 	s.Outbox, s.Broker, s.TLS = nil, nil, nil
-	if in.TLS != nil {
+	if in.TLS != nil && *in.TLS != (wire.TLS{}) {
 		f.Add("/tls", "must not be given without broker")
 	}
 	v := &in.Verify

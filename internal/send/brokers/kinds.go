@@ -196,10 +196,14 @@ func (k *Kind) sample() string {
 	return s
 }
 
-// URL is a target as one address for people, without credentials: of its first host.
+// URL is a target, of an endpoint or a source, as one address for people, without credentials: of its first host.
 func URL(t *grapnel.Target) string {
-	k, p, faults := Read(t)
-	if len(faults) > 0 || len(p.Hosts) == 0 {
+	k, fault := KindOf(t.Kind)
+	if fault != nil {
+		return t.Kind + "://" + t.Name
+	}
+	p, fault := k.address(t.Address)
+	if fault != nil {
 		return t.Kind + "://" + t.Name
 	}
 	scheme := k.Plain
