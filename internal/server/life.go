@@ -144,7 +144,7 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log,
 		Files: o.OutboxFiles,
 		Consume: func(ctx context.Context, src *grapnel.Source, most int, bytes int64) (brokers.Consumer, error) {
-			return s.sender.Consume(ctx, src, l.engine.Terms(src.Tenant).Proxy.Text, most, bytes)
+			return egress.Consume(ctx, s.sender, src, l.engine.Terms(src.Tenant).Proxy.Text, most, bytes)
 		}})
 	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log, Firsts: l.engine.CountFirsts})
 	l.used = lastuse.New(lastuse.Options{Bounds: o.Bounds.LastUse, Store: l.store, Exists: l.engine.HasKey, Log: o.Log})

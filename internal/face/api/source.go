@@ -205,7 +205,8 @@ func (a *api) sourceView(c *call) func(*grapnel.Source) wire.Source {
 }
 
 func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
-	v := wire.Source{Outbox: viewOutbox(a, s), Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Consumer: viewConsumer(a, s), Status: sourceStatus(s)}
+	v := wire.Source{Outbox: viewOutbox(a, s), Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Consumer: viewConsumer(a, s),
+		Status: sourceStatus(s)}
 	sourceFields.show(s, &v)
 	strict.Defaults(&v)
 	if s.Outbox != nil || s.Broker != nil {
@@ -247,12 +248,14 @@ func sourceStatus(s *grapnel.Source) grapnel.EndpointStatus {
 // onlyRead refuses settings about requests next to an outbox or a broker.
 func onlyRead(in *wire.NewSource, f *strict.Faults) {
 	by, given := "broker", map[string]bool{
-		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine, "outbox": in.Outbox != nil,
+		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine,
+		"outbox":     in.Outbox != nil,
 		"public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
 	}
 	if in.Broker == nil {
 		by, given["outbox"] = "outbox", false
-		given["type"], given["key"], given["event_id"], given["tls"] = in.Type != "", in.Key != "", in.EventID != "", in.TLS != nil && *in.TLS != (wire.TLS{})
+		given["type"], given["key"], given["event_id"] = in.Type != "", in.Key != "", in.EventID != ""
+		given["tls"] = in.TLS != nil && *in.TLS != (wire.TLS{})
 	}
 	for name, is := range given {
 		if is {
@@ -268,8 +271,8 @@ func sourceSettings(s *grapnel.Source) wire.NewSource {
 		return wire.NewSource{Name: s.Name, Description: s.Description, Outbox: &wire.OutboxSettings{}, Status: sourceStatus(s)}
 	}
 	if s.Broker != nil {
-		return wire.NewSource{Name: s.Name, Description: s.Description, Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Type: s.Type, Key: s.Key,
-			EventID: s.EventID, Status: sourceStatus(s)}
+		return wire.NewSource{Name: s.Name, Description: s.Description, Broker: viewTarget(s.Broker), TLS: viewTLS(s.TLS), Type: s.Type,
+			Key: s.Key, EventID: s.EventID, Status: sourceStatus(s)}
 	}
 	in := wire.NewSource{Dedupe: &wire.DedupeSettings{}, Status: sourceStatus(s)}
 	intakeFields.show(s, &in)

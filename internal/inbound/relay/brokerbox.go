@@ -107,10 +107,10 @@ func (b *brokerBox) leave(context.Context) error { return nil }
 // sleep does nothing: a look waits for messages.
 func (b *brokerBox) sleep(context.Context, time.Duration) error { return nil }
 
-// inClear is silent: whoever created the source chose the form of the address.
+// inClear says nothing: the source's settings chose an address without TLS.
 func (b *brokerBox) inClear() (host, remedy string) { return "", "" }
 
-// Close disconnects. The broker delivers again what was not acknowledged.
+// Close disconnects. The broker delivers unacknowledged messages again.
 func (b *brokerBox) Close() error {
 	if b.from != nil {
 		b.from.Close()

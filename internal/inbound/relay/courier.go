@@ -16,7 +16,8 @@ import (
 )
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
-	return &courier{runner: r, source: s, over: make(chan struct{}), most: r.o.Bounds.Messages, given: map[[2]int64]*shelving{}, now: Status{State: Connecting, Since: r.o.Now()}}
+	return &courier{runner: r, source: s, over: make(chan struct{}), most: r.o.Bounds.Messages, given: map[[2]int64]*shelving{},
+		now: Status{State: Connecting, Since: r.o.Now()}}
 }
 
 // run connects, again and again, and carries while the connection lasts.

@@ -53,7 +53,8 @@ func (r *reader) row(m *brokers.Received, serial int64, now time.Time) row {
 	if m.At.IsZero() {
 		m.At = now
 	}
-	is := row{id: serial, data: m.Body, size: int64(len(m.Body)), occurredAt: &m.At, headers: shownHeaders(m.Headers), media: mediaOf(header, m.Body)}
+	is := row{id: serial, data: m.Body, size: int64(len(m.Body)), occurredAt: &m.At, headers: shownHeaders(m.Headers),
+		media: mediaOf(header, m.Body)}
 	if m.At.Year() < 1 || m.At.Year() > 9999 {
 		is.occurredAt = &now
 	}
@@ -63,7 +64,8 @@ func (r *reader) row(m *brokers.Received, serial int64, now time.Time) row {
 	if n, err := strconv.Atoi(header.Get("Grapnel-Hops")); err == nil && n > 0 {
 		is.metadata = map[string]string{grapnel.HopsKey: strconv.Itoa(n)}
 		if n > r.hops {
-			is.wrong = fmt.Sprintf("it has passed %d servers like this one; %d are allowed. Find the endpoint that sends to a source it gets its events from", n, r.hops)
+			is.wrong = fmt.Sprintf("it has passed %d servers like this one; %d are allowed. Find the endpoint that sends to a source "+
+				"it gets its events from", n, r.hops)
 		}
 	}
 	if given, ok := trace.Parse(header.Get("Traceparent")); ok {
@@ -72,7 +74,8 @@ func (r *reader) row(m *brokers.Received, serial int64, now time.Time) row {
 	see := &match.Request{Data: m.Body, Headers: header, Type: cmp.Or(m.Type, header.Get("Ce-Type")), Key: m.Key}
 	is.kind = is.told("type", r.typeOf, see, see.Type)
 	is.key = is.told("key", r.keyOf, see, m.Key)
-	is.event = is.told("event_id", r.idOf, see, cmp.Or(header.Get("Webhook-Id"), m.ID, r.made(m.Place), grapnel.NewID(grapnel.EventPrefix, now, rand.Reader)))
+	is.event = is.told("event_id", r.idOf, see, cmp.Or(header.Get("Webhook-Id"), m.ID, r.made(m.Place),
+		grapnel.NewID(grapnel.EventPrefix, now, rand.Reader)))
 	if is.kind == "" && is.wrong == "" {
 		is.wrong = "it has no type; set type of the source to an expression such as event.headers[\"type\"]"
 	}
@@ -110,7 +113,7 @@ func mediaOf(h http.Header, body []byte) string {
 	switch {
 	case sent == "" && json.Valid(body):
 		return grapnel.JSONType
-	case !strings.Contains(sent, "/") || len(sent) > longestMedia || strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
+	case !strings.Contains(sent, "/"), len(sent) > longestMedia, strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
 		return octets
 	}
 	return sent

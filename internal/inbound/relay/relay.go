@@ -74,7 +74,8 @@ func New(o Options) *Runner {
 			return open(ctx, dsn, o.Bounds)
 		}
 	}
-	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}, asides: allowance.New(o.Bounds.AsideBurst, o.Bounds.AsideTenants)}
+	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{},
+		asides: allowance.New(o.Bounds.AsideBurst, o.Bounds.AsideTenants)}
 }
 
 // Run moves events until ctx ends, and returns after everything it started has. Unfinished work is

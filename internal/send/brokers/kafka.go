@@ -27,7 +27,6 @@ var _ = register(Kind{
 	// how username and password are proved; plain if not given
 	Options: []Option{{Name: "sasl", One: saslNames}},
 	Open:    openKafka,
-	Reading: readKafka,
 })
 
 var saslNames = []string{"plain", "scram-sha-256", "scram-sha-512"}

@@ -19,7 +19,7 @@ import (
 // predecessor at once, and the cluster refuses further commits by the predecessor. The order is that
 // of each partition; a commit is made of offsets, so it covers all records before them.
 
-var readKafka = Reading{
+var _ = registerReading("kafka", Reading{
 	What: "topic",
 	// group: name of the consumer group; none: that of the source
 	Options: []Option{{Name: "sasl", One: saslNames}, {Name: "group"}},
@@ -44,11 +44,11 @@ var readKafka = Reading{
 		}
 		return &kafkaConsumer{client: client, most: most, asked: time.Now()}, nil
 	},
-}
+})
 
 const (
 	fetchBytes = 4 << 20 // of one answer with records, unless its first is larger
-	// the library reconnects by itself and tells nobody: an idle consumer asks the cluster this often
+	// the library reconnects without a word: an idle consumer asks the cluster this often
 	askAgain = 5 * time.Second
 )
 

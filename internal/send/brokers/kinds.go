@@ -30,6 +30,15 @@ var known = []string{"kafka", "nats", "pubsub", "rabbitmq", "redis", "s3", "sns"
 // linked are the kinds that this program has, by their names. Each file of a driver adds its own.
 var linked = map[string]*Kind{}
 
+// readable says how the brokers of a kind are read, by the names of the kinds.
+var readable = map[string]Reading{}
+
+// registerReading adds it. Its result only lets a file register with a variable.
+func registerReading(kind string, r Reading) Reading {
+	readable[kind] = r
+	return r
+}
+
 // register adds a kind. Its result only lets a file register with a variable.
 func register(k Kind) *Kind {
 	linked[k.Name] = &k
@@ -72,7 +81,8 @@ func ReadSource(t *grapnel.Target) (*Kind, Place, []*Fault) {
 		return nil, Place{}, []*Fault{fault}
 	}
 	is := *k
-	is.What, is.Nameless, is.Filled, is.Options, is.Check = k.Reading.What, false, false, k.Reading.Options, k.Reading.Check
+	is.Reading = readable[k.Name]
+	is.What, is.Nameless, is.Filled, is.Options, is.Check = is.Reading.What, false, false, is.Reading.Options, is.Reading.Check
 	return is.read(t)
 }
 
@@ -196,7 +206,8 @@ func (k *Kind) sample() string {
 	return s
 }
 
-// URL is a target, of an endpoint or a source, as one address for people, without credentials: of its first host.
+// URL is a target, of an endpoint or a source, as one address for people, without credentials: of
+// its first host.
 func URL(t *grapnel.Target) string {
 	k, fault := KindOf(t.Kind)
 	if fault != nil {

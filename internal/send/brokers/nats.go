@@ -30,7 +30,6 @@ var _ = register(Kind{
 	Open: func(t *grapnel.Target, p Place, n Network) (Driver, error) {
 		return &natsDriver{target: t, place: p, network: n, session: newSession[natsSession]()}, nil
 	},
-	Reading: readNATS,
 })
 
 // literal says whether a subject has no wildcard and no empty part.

@@ -21,10 +21,10 @@ import (
 // keeps what it gets until it has all messages that its predecessor did not acknowledge: then the
 // order is the stream's.
 //
-// The server numbers its deliveries. A gap means that somebody else got a message, which would come
+// The server numbers its deliveries. A gap means that another program got a message, which would come
 // here after later ones; so it is an error, after which the consumer waits for that message as well.
 
-var readNATS = Reading{
+var _ = registerReading("nats", Reading{
 	What: "stream",
 	// consumer: name of the durable consumer; none: that of the source. subject: only these messages
 	Options: []Option{{Name: "consumer"}, {Name: "subject"}},
@@ -48,7 +48,7 @@ var readNATS = Reading{
 		}
 		return c, nil
 	},
-}
+})
 
 // natsAckWait is how long the server waits for an acknowledgement, and a source for the messages
 // that were delivered to its predecessor.

@@ -29,7 +29,6 @@ var _ = register(Kind{
 	Open: func(t *grapnel.Target, p Place, n Network) (Driver, error) {
 		return &rabbitDriver{target: t, place: p, network: n, session: newSession[rabbitSession]()}, nil
 	},
-	Reading: readRabbit,
 })
 
 type rabbitDriver struct {

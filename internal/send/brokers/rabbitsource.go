@@ -17,7 +17,7 @@ import (
 // broker is asked for an exclusive consumer. When its channel ends, the broker puts the messages
 // that were not acknowledged back to their places in the queue.
 
-var readRabbit = Reading{
+var _ = registerReading("rabbitmq", Reading{
 	What: "queue",
 	Open: func(ctx context.Context, t *grapnel.Target, p Place, n Network, _ string, most int) (Consumer, error) {
 		s, err := (&rabbitDriver{target: t, place: p, network: n}).open(ctx)
@@ -40,7 +40,7 @@ var readRabbit = Reading{
 		}
 		return c, nil
 	},
-}
+})
 
 type rabbitConsumer struct {
 	session  *rabbitSession

@@ -24,7 +24,6 @@ var _ = register(Kind{
 	Options: []Option{{Name: "max_length", Number: true}}, // the stream is trimmed to about this many entries; none: never
 	Check:   checkDatabase,
 	Open:    openRedis,
-	Reading: readRedis,
 })
 
 func checkDatabase(_ *grapnel.Target, p Place) *Fault {

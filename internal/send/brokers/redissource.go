@@ -23,7 +23,7 @@ import (
 // acknowledge. If an entry that it did not get is pending, another node has read it meanwhile: it
 // would come here after later ones, so the consumer begins again.
 
-var readRedis = Reading{
+var _ = registerReading("redis", Reading{
 	What:    "stream's key",
 	Options: []Option{{Name: "group"}}, // name of the consumer group; none: that of the source
 	Check:   checkDatabase,
@@ -41,7 +41,7 @@ var readRedis = Reading{
 		}
 		return c, nil
 	},
-}
+})
 
 const redisReader = "grapnel" // the name of the consumer
 

@@ -139,7 +139,7 @@ type Kind struct {
 	Options    []Option
 	Check      func(t *grapnel.Target, p Place) *Fault                     // what the rows above cannot say; nil: nothing
 	Open       func(t *grapnel.Target, p Place, n Network) (Driver, error) // it does no I/O
-	Reading    Reading
+	Reading    Reading                                                     // of the kinds that ReadSource returns
 }
 
 // OptionRoute is the option of the kinds whose messages have a route besides the target's name.

@@ -31,7 +31,7 @@ type Consumer struct {
 // Consume connects to the broker of a source. The consumer receives at most so many messages before
 // they are acknowledged, and about so many bytes of them: beyond, its connection ends. proxy is the
 // URL of the tenant's proxy; empty: none. The caller closes the consumer before the sender.
-func (s *Sender) Consume(ctx context.Context, src *grapnel.Source, proxy string, most int, bytes int64) (_ *Consumer, err error) {
+func Consume(ctx context.Context, s *Sender, src *grapnel.Source, proxy string, most int, bytes int64) (_ *Consumer, err error) {
 	e := &grapnel.Endpoint{ID: src.ID, Tenant: src.Tenant, Target: src.Broker, TLS: src.TLS}
 	is := s.rules.Load()
 	kind, place, faults := checkBroker(e.Target, is.httpsOnly, is.guard, brokers.ReadSource)

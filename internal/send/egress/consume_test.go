@@ -27,12 +27,12 @@ func TestConsumersAreGuarded(t *testing.T) {
 	}
 	strict := sender(t, Options{Resolver: &answers{lists: [][]netip.Addr{answer("127.0.0.1")}}})
 	for _, address := range []string{"nats://127.0.0.1:" + port, "nats://broker.example:" + port, "nats://broker.example:22"} {
-		if _, err := strict.Consume(t.Context(), sourceAt(address), "", 1, 1<<20); err == nil || len(strict.links.open) > 0 || len(strict.links.of) > 0 {
+		if _, err := Consume(t.Context(), strict, sourceAt(address), "", 1, 1<<20); err == nil || len(strict.links.open) > 0 || len(strict.links.of) > 0 {
 			t.Errorf("%s: %v, %d links", address, err, len(strict.links.open))
 		}
 	}
 	open := sender(t, Options{Allow: loopback()})
-	_, err = open.Consume(t.Context(), sourceAt("nats://127.0.0.1:"+port), "", 1, 1<<20)
+	_, err = Consume(t.Context(), open, sourceAt("nats://127.0.0.1:"+port), "", 1, 1<<20)
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "wrong-password") || len(open.links.open) > 0 {
 		t.Errorf("a wrong password: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestBrokersThatSendTooMuch(t *testing.T) {
 		}
 	}()
 	s := sender(t, Options{Allow: loopback()})
-	if _, err := s.Consume(t.Context(), sourceAt("nats://"+l.Addr().String()), "", 1, 64<<10); !errors.Is(err, brokers.ErrTooMuch) || len(s.links.open) > 0 {
+	if _, err := Consume(t.Context(), s, sourceAt("nats://"+l.Addr().String()), "", 1, 64<<10); !errors.Is(err, brokers.ErrTooMuch) || len(s.links.open) > 0 {
 		t.Errorf("%v, %d links", err, len(s.links.open))
 	}
 }
