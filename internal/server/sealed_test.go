@@ -96,7 +96,7 @@ func plant(t *testing.T, c *client.Client, tenant string) {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateSource(t.Context(), client.NewSource{Tenant: tenant, Name: "stream", Status: grapnel.EndpointPaused,
-		Broker: &client.Target{Kind: "nats", Address: "nats://192.0.2.1", Name: "S", Password: of["source's broker"]}}); err != nil {
+		Broker: &client.Target{Kind: "nats", Address: "nats://broker.example", Name: "S", Password: of["source's broker"]}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateChannel(t.Context(), client.NewChannel{Tenant: tenant,

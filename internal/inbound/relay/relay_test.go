@@ -574,7 +574,7 @@ func TestFailureIsLoggedWhileHeld(t *testing.T) {
 	do(t, p, event("k", `1`))
 	until(t, "it has tried again", func() bool { return tries.Load() > 4 })
 	stop()
-	if n := strings.Count(log.String(), "storing events of an outbox failed; retrying"); n != 1 {
+	if n := strings.Count(log.String(), "storing events of a source failed; retrying"); n != 1 {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
 }

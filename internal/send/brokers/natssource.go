@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/base/backoff"
 )
 
 // A source is a durable pull consumer of a stream. The server delivers a message again when it was
@@ -63,6 +64,7 @@ type natsConsumer struct {
 	// messages that are awaited before any is returned: so many, up to this one of the stream
 	awaited int
 	until   uint64
+	due     time.Time // when the server delivers all of them before any later message
 	late    time.Time // when the consumer is opened again, since the stream may have dropped some
 
 	held map[uint64]natsMessage // by their numbers in the stream; not returned
@@ -93,11 +95,16 @@ func (c *natsConsumer) find(ctx context.Context, t *grapnel.Target, name string)
 		return &Refusal{Status: 409, Text: "the consumer " + name + " has another subject: " + is.Config.FilterSubject}
 	}
 	c.next, c.awaited, c.until = is.Delivered.Consumer+1, is.NumAckPending, is.Delivered.Stream
-	c.late = time.Now().Add(2 * max(is.Config.AckWait, natsAckWait))
+	patience := max(is.Config.AckWait, natsAckWait)
+	c.due, c.late = time.Now().Add(patience+time.Second), time.Now().Add(2*patience)
 	return nil
 }
 
 func (c *natsConsumer) Receive(ctx context.Context, wait time.Duration) ([]Received, error) {
+	if left := time.Until(c.due); c.awaited > 0 && len(c.held) >= c.most && left > 0 {
+		backoff.Wait(ctx.Done(), min(wait, left)) // else later messages would fill the memory
+		return nil, ctx.Err()
+	}
 	if err := c.fetch(c.from.FetchNoWait(c.most)); err != nil {
 		return nil, err
 	}
