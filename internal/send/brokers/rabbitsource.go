@@ -26,10 +26,14 @@ var _ = registerReading("rabbitmq", Reading{
 		}
 		c := &rabbitConsumer{session: s, most: most}
 		late := context.AfterFunc(ctx, func() { _ = s.raw.Close() })
+		var messages <-chan amqp.Delivery
 		if err = s.channel.Qos(most, 0, false); err == nil {
-			c.messages, err = s.channel.ConsumeWithContext(context.WithoutCancel(ctx), t.Name, "grapnel", false, true, false, false, nil)
+			messages, err = s.channel.ConsumeWithContext(context.WithoutCancel(ctx), t.Name, "grapnel", false, true, false, false, nil)
 		}
 		late()
+		if err == nil {
+			c.gather(messages)
+		}
 		if err != nil {
 			c.Close()
 			if answered := (*amqp.Error)(nil); errors.As(err, &answered) && answered.Code == amqp.AccessRefused &&
@@ -45,8 +49,21 @@ var _ = registerReading("rabbitmq", Reading{
 type rabbitConsumer struct {
 	session  *rabbitSession
 	most     int
-	messages <-chan amqp.Delivery
+	messages chan amqp.Delivery // closed when the broker sends no more
 	open     []uint64 // tags of the messages that were returned and not acknowledged
+}
+
+// gather keeps the messages until Receive takes them, all at once: the library hands them over one by
+// one. It never waits for Receive, because the broker sends no more than most before they are
+// acknowledged.
+func (c *rabbitConsumer) gather(messages <-chan amqp.Delivery) {
+	c.messages = make(chan amqp.Delivery, c.most)
+	go func() {
+		defer close(c.messages)
+		for m := range messages {
+			c.messages <- m
+		}
+	}()
 }
 
 func (c *rabbitConsumer) Receive(ctx context.Context, wait time.Duration) (all []Received, err error) {
@@ -109,4 +126,11 @@ func (c *rabbitConsumer) Ack(_ context.Context, n int) error {
 	return refusedByRabbit(err)
 }
 
-func (c *rabbitConsumer) Close() { endRabbit(c.session) }
+func (c *rabbitConsumer) Close() {
+	endRabbit(c.session)
+	if c.messages == nil {
+		return
+	}
+	for range c.messages { // until gather has ended
+	}
+}
