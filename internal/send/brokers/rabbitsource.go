@@ -50,7 +50,7 @@ type rabbitConsumer struct {
 	session  *rabbitSession
 	most     int
 	messages chan amqp.Delivery // closed when the broker sends no more
-	open     []uint64 // tags of the messages that were returned and not acknowledged
+	open     []uint64           // tags of the messages that were returned and not acknowledged
 }
 
 // gather keeps the messages until Receive takes them, all at once: the library hands them over one by
