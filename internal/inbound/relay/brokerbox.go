@@ -8,12 +8,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/send/brokers"
 )
 
-// brokerBox is a broker as a box: look receives messages, and take acknowledges them. The node that
-// owns the source's shard reads, the others stand by.
+// brokerBox is a broker as a box: look receives messages, and take acknowledges them. The node
+// that owns the source's shard reads, the others stand by.
 //
-// A node that has lost the source between receiving and publishing drops the messages, so the broker
-// delivers them to the next one before any later message. If it loses the source while it publishes,
-// both publish the same messages, and the later publish finds duplicates.
+// A node that has lost the source between receiving and publishing drops the messages, so the
+// broker delivers them to the next one before any later message. If it loses the source while it
+// publishes, both publish the same messages, and the later publish finds duplicates.
 type brokerBox struct {
 	courier *courier
 	reader  *reader

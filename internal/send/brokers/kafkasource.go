@@ -16,8 +16,8 @@ import (
 )
 
 // A source is a static member of a consumer group: a consumer that connects takes the place of its
-// predecessor at once, and the cluster refuses further commits by the predecessor. The order is that
-// of each partition; a commit is made of offsets, so it covers all records before them.
+// predecessor at once, and the cluster refuses further commits by the predecessor. The order is
+// that of each partition; a commit is made of offsets, so it covers all records before them.
 
 var _ = registerReading("kafka", Reading{
 	What: "topic",
@@ -93,8 +93,8 @@ func receivedOfKafka(r *kgo.Record) Received {
 	return is
 }
 
-// Ack commits. Records of one answer are ordered by partition, so the first n of them are the first
-// of each of their partitions.
+// Ack commits. Records of one answer are ordered by partition, so the first n of them are the
+// first of each of their partitions.
 func (c *kafkaConsumer) Ack(ctx context.Context, n int) error {
 	if err := c.client.CommitRecords(ctx, c.open[:n]...); err != nil {
 		return refusedByKafka(err)

@@ -18,12 +18,13 @@ import (
 )
 
 // A source is a durable pull consumer of a stream. The server delivers a message again when it was
-// not acknowledged in time, and delivers later ones meanwhile. So a consumer that has just connected
-// keeps what it gets until it has all messages that its predecessor did not acknowledge: then the
-// order is the stream's.
+// not acknowledged in time, and delivers later ones meanwhile. So a consumer that has just
+// connected keeps what it gets until it has all messages that its predecessor did not acknowledge:
+// then the order is the stream's.
 //
-// The server numbers its deliveries. A gap means that another program got a message, which would come
-// here after later ones; so it is an error, after which the consumer waits for that message as well.
+// The server numbers its deliveries. A gap means that another program got a message, which would
+// come here after later ones; so it is an error, after which the consumer waits for that message
+// as well.
 
 var _ = registerReading("nats", Reading{
 	What: "stream",
@@ -81,7 +82,8 @@ type natsMessage struct {
 func (c *natsConsumer) find(ctx context.Context, t *grapnel.Target, name string) (err error) {
 	c.from, err = c.session.stream.Consumer(ctx, t.Name, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		c.from, err = c.session.stream.CreateConsumer(ctx, t.Name, jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy,
+		c.from, err = c.session.stream.CreateConsumer(ctx, t.Name, jetstream.ConsumerConfig{Durable: name,
+			AckPolicy:     jetstream.AckExplicitPolicy,
 			DeliverPolicy: jetstream.DeliverAllPolicy, AckWait: natsAckWait, FilterSubject: t.Options["subject"], Description: "a source of Grapnel"})
 	}
 	if err != nil {

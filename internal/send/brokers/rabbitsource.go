@@ -13,9 +13,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A source is the only consumer of a queue: a second one would get messages of the same keys, so the
-// broker is asked for an exclusive consumer. When its channel ends, the broker puts the messages
-// that were not acknowledged back to their places in the queue.
+// A source is the only consumer of a queue: a second one would get messages of the same keys, so
+// the broker is asked for an exclusive consumer. When its channel ends, the broker puts the
+// messages that were not acknowledged back to their places in the queue.
 
 var _ = registerReading("rabbitmq", Reading{
 	What: "queue",
@@ -53,8 +53,8 @@ type rabbitConsumer struct {
 	open     []uint64           // tags of the messages that were returned and not acknowledged
 }
 
-// gather keeps the messages until Receive takes them, all at once: the library hands them over one by
-// one. It never waits for Receive, because the broker sends no more than most before they are
+// gather keeps the messages until Receive takes them, all at once: the library hands them over one
+// by one. It never waits for Receive, because the broker sends no more than most before they are
 // acknowledged.
 func (c *rabbitConsumer) gather(messages <-chan amqp.Delivery) {
 	c.messages = make(chan amqp.Delivery, c.most)

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A source is the one consumer of a group of a Redis stream, under the same name on each node. So a
-// consumer that connects reads first, by that name, the entries that its predecessor did not
+// A source is the one consumer of a group of a Redis stream, under the same name on each node. So
+// a consumer that connects reads first, by that name, the entries that its predecessor did not
 // acknowledge. If an entry that it did not get is pending, another node has read it meanwhile: it
 // would come here after later ones, so the consumer begins again.
 
@@ -30,11 +30,12 @@ var _ = registerReading("redis", Reading{
 	Open: func(ctx context.Context, t *grapnel.Target, p Place, n Network, group string, most int) (Consumer, error) {
 		quietRedis()
 		database, _ := strconv.Atoi(p.Path)
-		c := &redisConsumer{stream: t.Name, group: cmp.Or(t.Options["group"], group), most: int64(most), after: "0", client: redis.NewClient(&redis.Options{
+		c := &redisConsumer{stream: t.Name, group: cmp.Or(t.Options["group"], group), most: int64(most), after: "0"}
+		c.client = redis.NewClient(&redis.Options{
 			Addr: p.Hosts[0], Username: t.Username, Password: t.Password.Text, DB: database, Protocol: 2, DisableIdentity: true,
 			Dialer:     func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) },
 			MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: -1, WriteTimeout: -1,
-		})}
+		})
 		if err := c.client.XGroupCreateMkStream(ctx, c.stream, c.group, "0").Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
 			c.Close()
 			return nil, refusedByRedis(err)
