@@ -124,11 +124,11 @@ func TestBrokersThroughFaults(t *testing.T) {
 		if seed%2 == 1 {
 			b = bounds.Tiny[Bounds](seed)
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { throughFaults(t, seed, b) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { readThroughFaults(t, seed, b) })
 	}
 }
 
-func throughFaults(t *testing.T, seed uint64, b Bounds) {
+func readThroughFaults(t *testing.T, seed uint64, b Bounds) {
 	s := newSink(t)
 	broker := &fakeBroker{t: t, sink: s, dice: rand.New(rand.NewPCG(seed, 1)), faulty: true}
 	const messages, keys = 400, 5

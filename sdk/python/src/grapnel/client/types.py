@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 9448971c23c8a1a2e3df43043ba11af63d0bde65dda829add35e74c9e062aa7b."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 339744c65a270655095d74dacae94bb27e8d16ebe3b91f2f9f512d208295d653."""
 
 from __future__ import annotations
 
@@ -705,13 +705,13 @@ EndpointStatsQuery = TypedDict("EndpointStatsQuery", {
 
 class EndpointTarget(TypedDict):
     address: NotRequired[str]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
     "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
     options: NotRequired[dict[str, str]]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
     password: NotRequired[str]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str]
@@ -2477,6 +2477,8 @@ class NewSkip(TypedDict):
 
 
 class NewSource(TypedDict):
+    broker: NotRequired[Target | None]
+    "instead of verify: events are the messages of this broker; then only description, type, key, event_id, tls and status apply, and the expressions see headers, data, and the broker's own type and key"
     dedupe: NotRequired[DedupeSettings | None]
     "how repeated requests are recognised"
     description: NotRequired[str | None]
@@ -2500,10 +2502,12 @@ class NewSource(TypedDict):
     "paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"
     tenant: NotRequired[str | None]
     "the key's tenant, else default"
+    tls: NotRequired[TLS | None]
+    "of the connections to the broker"
     type: NotRequired[str | None]
     "a CEL expression that gives the event's type; none: the provider's own field"
     verify: NotRequired[VerifySettings | None]
-    "how requests are verified; required without an outbox"
+    "how requests are verified; required without an outbox or a broker"
 
 
 class NewSourceRotation(TypedDict):
@@ -2587,18 +2591,18 @@ class Outbox(TypedDict):
     events: int
     "events relayed since this server was started"
     lag: str
-    "age of the oldest committed event; an upper bound while the database is unreachable"
+    "age of the oldest event that is not relayed; an upper bound while it is unreachable"
     last_event_at: str | None
     "time of the last relayed event since this server was started"
     place: str
-    "where the outbox is, without secrets"
+    "where the outbox or the broker is, without secrets"
     seen_at: str | None
     "time of this server's last read"
     set_aside: int
     "events set aside because they are invalid; they are in the inbox"
     since: str | None
     state: Literal['paused', 'connecting', 'relaying', 'standby', 'held', 'away']
-    "relaying: the relay works; standby: another server relays; held: the server accepts no events at the moment; away: the database cannot be used, or has no outbox"
+    "relaying: the relay works; standby: another server relays; held: the server accepts no events at the moment; away: the database or the broker cannot be used"
 
 
 class OutboxPatch(TypedDict):
@@ -3525,14 +3529,18 @@ class SignatureSent(TypedDict):
 
 
 class Source(TypedDict):
+    broker: NotRequired[Target]
+    "only with a broker"
+    consumer: NotRequired[Outbox]
+    "only with a broker: how it is read"
     created_at: str
     dedupe: NotRequired[Dedupe]
-    "not with an outbox"
+    "not with an outbox or a broker"
     description: str
     event_id: str | None
     id: str
     ingest_url: str | None
-    "URL for the provider: a path on this server, or a complete URL with --public-url; null with an outbox"
+    "URL for the provider: a path on this server, or a complete URL with --public-url; null with an outbox or a broker"
     key: str | None
     max_body: int | None
     "null: the server's limit"
@@ -3541,7 +3549,7 @@ class Source(TypedDict):
     outbox: NotRequired[Outbox]
     "only with an outbox"
     provider: NotRequired[Provider]
-    "not with an outbox"
+    "not with an outbox or a broker"
     public_url: str | None
     rate_limit: SourceRateLimit | None
     refusals: NotRequired[Refusals]
@@ -3552,17 +3560,21 @@ class Source(TypedDict):
     "grows with every change"
     status: Literal['enabled', 'paused']
     tenant: str
+    tls: NotRequired[TLS]
+    "only with a broker"
     type: str | None
     unreachable: str | None
     "why the provider cannot reach ingest_url: no --public-url is set, and the server was asked at a loopback or private address; null: nothing speaks against it"
     updated_at: str
     verify: NotRequired[Verify]
-    "not with an outbox"
+    "not with an outbox or a broker"
     waits_for_secret: bool
     "the source has no secret yet: requests that only a secret could verify get 202 and are quarantined; the secret (rotate-secret, or PATCH of verify.secret) releases those that it verifies, as events"
 
 
 class SourcePatch(TypedDict):
+    broker: NotRequired[TargetPatch | None]
+    "instead of verify: events are the messages of this broker; then only description, type, key, event_id, tls and status apply, and the expressions see headers, data, and the broker's own type and key"
     dedupe: NotRequired[DedupePatch | None]
     "how repeated requests are recognised"
     description: NotRequired[str | None]
@@ -3584,10 +3596,12 @@ class SourcePatch(TypedDict):
     "requests beyond it get 429, counted by each node for itself; none: no limit"
     status: NotRequired[Literal['enabled', 'paused', None]]
     "paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"
+    tls: NotRequired[TLSPatch | None]
+    "of the connections to the broker"
     type: NotRequired[str | None]
     "a CEL expression that gives the event's type; none: the provider's own field"
     verify: NotRequired[VerifyPatch | None]
-    "how requests are verified; required without an outbox"
+    "how requests are verified; required without an outbox or a broker"
 
 
 class SourceRateLimit(TypedDict):
@@ -3731,13 +3745,13 @@ class TLSPatch(TypedDict):
 
 class Target(TypedDict):
     address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
     "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
     options: NotRequired[dict[str, str] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
@@ -3745,13 +3759,13 @@ class Target(TypedDict):
 
 class TargetPatch(TypedDict):
     address: NotRequired[str | None]
-    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls of the endpoint. It must be as public as the endpoint's own URL"
+    "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']]
     "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
     options: NotRequired[dict[str, str | None] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
