@@ -131,7 +131,8 @@ func sourceView(r reader, one *client.Source) cli.View {
 			{"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
 		})
 	}
-	if o := one.Consumer; o != nil {
+	if one.Broker != nil || one.TLS != nil {
+		o := cmp.Or(one.Consumer, &client.Outbox{})
 		return object(one.ID, one.JSON(), [][]string{
 			{"source", one.ID}, {"name", one.Name}, {"status", string(one.Status)}, {"tenant", one.Tenant}, {"description", one.Description},
 			{"broker", cli.Compact(cli.Encode(one.Broker))}, {"tls", cli.Compact(cli.Encode(one.TLS))}, {"type", one.Type}, {"key", one.Key},

@@ -88,8 +88,8 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 	if s.Outbox != nil {
 		r.Provider, r.Address, r.Why = "outbox", s.Outbox.Place, s.Outbox.Detail
 	}
-	if s.Broker != nil {
-		r.Provider, r.Address, r.Why = s.Broker.Kind, s.Consumer.Place, s.Consumer.Detail
+	if o := consumer(s); s.Broker != nil {
+		r.Provider, r.Address, r.Why = s.Broker.Kind, o.Place, o.Detail
 	}
 	if s.Refusals != nil {
 		r.Why, r.Last = words.Instants(s.Refusals.LastReason), v.at(s.Refusals.LastAt)
@@ -114,6 +114,14 @@ var outboxPills = map[string]pill{
 	"standby": {toneNone, "standby"}, "held": {toneWait, "held"}, "away": {toneBad, "away"},
 }
 
+// consumer is how the broker of a source is read; nil: the source has none.
+func consumer(s *client.Source) *client.Outbox {
+	if s.Broker == nil && s.TLS == nil {
+		return nil
+	}
+	return cmp.Or(s.Consumer, &client.Outbox{})
+}
+
 func sourcePill(s *client.Source) pill {
 	switch {
 	case s.Status == grapnel.EndpointPaused:
@@ -121,7 +129,7 @@ func sourcePill(s *client.Source) pill {
 	case s.Outbox != nil:
 		return pillIn(outboxPills, s.Outbox.State)
 	case s.Broker != nil:
-		return pillIn(outboxPills, s.Consumer.State)
+		return pillIn(outboxPills, consumer(s).State)
 	case s.Waits:
 		return pill{toneWait, "waits for its secret"}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
@@ -196,7 +204,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	case s.Outbox != nil:
 		out.relaying("Its outbox is ", sourcePill(s), s.Outbox)
 	case s.Broker != nil:
-		out.relaying("Its consumer is ", sourcePill(s), s.Consumer)
+		out.relaying("Its consumer is ", sourcePill(s), consumer(s))
 	case s.Waits:
 		out.say("It waits for its secret.", toneWait, "Give its address to "+s.Provider.Title+", then set the secret that it shows. Requests that "+
 			"come before are quarantined; those that the secret verifies become events, in the order of their arrival.")
@@ -229,9 +237,13 @@ func (v *verdict) relaying(what string, p pill, o *client.Outbox) {
 }
 
 func (m *sourceModel) describe(v *visit, s *client.Source) {
-	if o := cmp.Or(s.Outbox, s.Consumer); o != nil {
+	if o := cmp.Or(s.Outbox, consumer(s)); o != nil {
 		if b := s.Broker; b != nil {
 			m.Provider.add("Broker", b.Kind, "Address", b.Address, "Stream, queue or topic", b.Name, "User", b.Username, "Options", pairs(b.Options))
+		}
+		if s.Outbox != nil {
+			m.Provider.add("Outbox", o.Place)
+		} else {
 			m.Settings.add("Event type", s.Type, "Ordering key", s.Key, "Event id", s.EventID)
 			if t := s.TLS; t != nil && t.CA != "" {
 				m.Settings.add("Trusted authorities", "its own")
@@ -239,8 +251,6 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 			if t := s.TLS; t != nil && t.ClientCert != "" {
 				m.Settings.add("Client certificate", "its own")
 			}
-		} else {
-			m.Provider.add("Outbox", o.Place)
 		}
 		m.Provider.add("Events since the start", say.Count(o.Events), "Set aside", say.Count(o.SetAside))
 		m.Provider.at("Last event", v.atOr(o.LastEventAt))
