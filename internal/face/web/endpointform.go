@@ -97,7 +97,7 @@ func (v *visit) endpointForm(is *client.Endpoint) (form, error) {
 		case "format":
 			choices[in.at] = []option{{Word: "as the preset says, else standard"}, {Value: "standard", Word: "standard"},
 				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"},
-				{Value: "batch", Word: "batch: several events in one request"}}
+				{Value: "batch", Word: "batch: several events"}}
 		case "source":
 			choices[in.at], err = v.sourceOptions()
 		case "event_types":
