@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -128,6 +129,11 @@ func produceInOrder(ctx context.Context, b supply, key string, n int, pace time.
 	}
 }
 
+// groupOf is the key by which a broker orders a message, with or without the header.
+func groupOf(headers map[string]string) string {
+	return cmp.Or(headers["key"], strings.TrimSuffix(headers["webhook-id"], "-poison"))
+}
+
 // broken is a producer that could not connect.
 func broken(err error) (func([]byte, map[string]string) error, func()) {
 	return func([]byte, map[string]string) error { return err }, func() {}
@@ -217,10 +223,7 @@ func (b *kafkaBroker) producer(ctx context.Context) (func([]byte, map[string]str
 		return broken(err)
 	}
 	return func(body []byte, headers map[string]string) error {
-		r := &kgo.Record{Topic: "events", Value: body, Key: []byte(strings.TrimSuffix(headers["webhook-id"], "-poison"))}
-		if key, has := headers["key"]; has {
-			r.Key = []byte(key)
-		}
+		r := &kgo.Record{Topic: "events", Value: body, Key: []byte(groupOf(headers))}
 		for name, value := range headers {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}

@@ -47,7 +47,7 @@ func TestCloudBrokersThroughKills(t *testing.T) {
 func newCloudBroker(t *testing.T, kind string) broker {
 	p := brokerProcess{t: t, dir: t.TempDir(), address: unusedAddress(t)}
 	if kind == "pubsub" {
-		return newPubSubBroker(p)
+		return newPubSubBroker(p, 600)
 	}
 	return newMoto(p, kind)
 }
@@ -75,11 +75,14 @@ func newMoto(p brokerProcess, kind string) *moto {
 	b := &moto{brokerProcess: p, kind: kind, key: func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "me", SecretAccessKey: "hush"}, nil
 	}}
-	server, err := exec.Command("../tools/moto.sh").Output()
+	text, err := exec.Command("../tools/moto.sh").Output()
+	b.must(err)
+	server := strings.TrimSpace(string(text))
+	fifo, err := filepath.Abs("../tools/moto/fifo.py")
 	b.must(err)
 	b.queues = sqs.New(sqs.Options{BaseEndpoint: b.base(), Region: "us-east-1", Credentials: b.key})
 	b.command = func() *exec.Cmd {
-		return exec.Command(strings.TrimSpace(string(server)), "-H", "127.0.0.1", "-p", b.port())
+		return exec.Command(filepath.Join(filepath.Dir(server), "python"), fifo, "-H", "127.0.0.1", "-p", b.port())
 	}
 	b.ready = func(ctx context.Context) error {
 		if strings.HasPrefix(b.kind, "s3") {
@@ -233,7 +236,8 @@ const (
 	subscription = "projects/shop/subscriptions/events"
 )
 
-func newPubSubBroker(p brokerProcess) broker {
+// newPubSubBroker makes one that waits so many seconds for the acknowledgement of a message.
+func newPubSubBroker(p brokerProcess, seconds int32) *pubsubBroker {
 	b := &pubsubBroker{p}
 	path := filepath.Join(b.dir, "pubsub")
 	if text, err := exec.Command("go", "build", "-C", "../tools/pubsub", "-o", path, ".").CombinedOutput(); err != nil {
@@ -246,7 +250,7 @@ func newPubSubBroker(p brokerProcess) broker {
 				return err
 			}
 			_, err := pubsubpb.NewSubscriberClient(conn).CreateSubscription(ctx, &pubsubpb.Subscription{Name: subscription, Topic: topic,
-				EnableMessageOrdering: true, AckDeadlineSeconds: 600})
+				EnableMessageOrdering: true, AckDeadlineSeconds: seconds})
 			return err
 		})
 	}

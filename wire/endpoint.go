@@ -40,12 +40,12 @@ type NewEndpoint struct {
 // Target is a broker. The body and the headers of a message to it are those of a request. A source
 // reads messages from it.
 type Target struct {
-	Kind     string            `json:"kind" required:"true" enum:"redis,nats,rabbitmq,kafka,sqs,sns,s3,pubsub" doc:"redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"`
+	Kind     string            `json:"kind" required:"true" enum:"redis,nats,rabbitmq,kafka,sqs,sns,s3,pubsub" doc:"redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google. A source reads all but sns and s3"`
 	Address  string            `json:"address,omitempty" maxLength:"2048" form:"line" doc:"where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"`
-	Name     string            `json:"name,omitempty" form:"^[!-~]{0,512}$" doc:"the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"`
+	Name     string            `json:"name,omitempty" form:"^[!-~]{0,512}$" doc:"the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue, topic or subscription"`
 	Username string            `json:"username,omitempty" maxLength:"256" form:"line"`
 	Password string            `json:"password,omitempty" maxLength:"16384" doc:"or token, without a username; [redacted] in answers. An update that moves address gives it again"`
-	Options  map[string]string `json:"options,omitempty" maxProperties:"16" names:"^[a-z0-9_]{1,64}$" maxLength:"512" doc:"of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"`
+	Options  map[string]string `json:"options,omitempty" maxProperties:"16" names:"^[a-z0-9_]{1,64}$" maxLength:"512" doc:"of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka, region of sqs"`
 }
 
 // OAuth2 is a client of the endpoint's token server.

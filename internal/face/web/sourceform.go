@@ -23,8 +23,8 @@ const brokerScheme = "broker"
 var brokerRows = []input{
 	{at: "broker/kind", label: "Kind of the broker", kind: kindChoice},
 	{at: "broker/address", label: "Broker's address", sample: "tls://nats.example.com:4222",
-		help: "redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://; the second form uses TLS"},
-	{at: "broker/name", label: "Stream, queue or topic", sample: "ORDERS"},
+		help: "redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for sqs and pubsub; the second form uses TLS"},
+	{at: "broker/name", label: "Stream, queue, topic or subscription", sample: "ORDERS"},
 	{at: "broker/username", label: "User of the broker"},
 	{at: "broker/password", label: "Its password", kind: kindSecret, help: "Empty: it stays as it is"},
 	{at: "broker/options", label: "Options of the broker", sample: "group: billing"},
@@ -123,7 +123,7 @@ func newSource(v *visit) (formModel, error) {
 	}
 	if name == brokerScheme {
 		m.Verdict.say("Read events from a broker.", "",
-			"Each message of a stream, queue or topic becomes an event. It is acknowledged when the event is stored.")
+			"Each message of a stream, queue, topic or subscription becomes an event. It is acknowledged when the event is stored.")
 	}
 	m.Picks = nil
 	v.steps = []crumb{{"Add a source", v.link("/sources/new")}, {name, ""}}

@@ -239,7 +239,7 @@ func (v *verdict) relaying(what string, p pill, o *client.Outbox) {
 func (m *sourceModel) describe(v *visit, s *client.Source) {
 	if o := cmp.Or(s.Outbox, consumer(s)); o != nil {
 		if b := s.Broker; b != nil {
-			m.Provider.add("Broker", b.Kind, "Address", b.Address, "Stream, queue or topic", b.Name, "User", b.Username, "Options", pairs(b.Options))
+			m.Provider.add("Broker", b.Kind, "Address", b.Address, "Stream, queue, topic or subscription", b.Name, "User", b.Username, "Options", pairs(b.Options))
 		}
 		if s.Outbox != nil {
 			m.Provider.add("Outbox", o.Place)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -231,6 +232,12 @@ func TestMessagesAsEvents(t *testing.T) {
 	m.Headers, m.Body = []grapnel.Header{{Name: "webhook-id", Value: "w1"}, {Name: "grapnel-hops", Value: "9"}}, []byte{0xff}
 	if is := bare.row(&m, 1, now); is.event != "w1" || is.wrong == "" || is.media != octets {
 		t.Errorf("%+v", is)
+	}
+	m.Headers = []grapnel.Header{{Name: "webhook-id", Value: "w1"}, {Name: "Webhook-Id", Value: "w2"}}
+	for range 2 {
+		if slices.Reverse(m.Headers); bare.row(&m, 1, now).event != "w2" { // a driver that reads a map has them in any order
+			t.Errorf("%v is %s", m.Headers, bare.row(&m, 1, now).event)
+		}
 	}
 	if is := full.row(&m, 1, now); is.wrong == "" {
 		t.Errorf("an expression that fails is no fault: %+v", is)

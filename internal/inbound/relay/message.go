@@ -47,7 +47,9 @@ func newReader(s *grapnel.Source, hops int) (*reader, error) {
 // row is a message as a row. A fault is noted, for the row to be set aside.
 func (r *reader) row(m *brokers.Received, serial int64, now time.Time) row {
 	header := http.Header{}
-	for _, h := range m.Headers {
+	sorted := slices.Clone(m.Headers) // else one of two names that differ in case would count at random
+	slices.SortStableFunc(sorted, func(a, b grapnel.Header) int { return strings.Compare(a.Name, b.Name) })
+	for _, h := range sorted {
 		header.Add(h.Name, h.Value)
 	}
 	if m.At.IsZero() {

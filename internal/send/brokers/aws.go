@@ -61,6 +61,8 @@ func keyFault(t *grapnel.Target) *Fault {
 
 // ofTheirOwn are the headers that become attributes. A message of SQS has at most 10 attributes, so
 // all other headers share the attribute "headers", and "body-encoding" is the last one.
+const headersTogether, bodyEncoding = "headers", "body-encoding"
+
 var ofTheirOwn = []string{"content-type", "grapnel-attempt", "grapnel-delivery", "grapnel-sequence", "grapnel-trigger",
 	"webhook-id", "webhook-signature", "webhook-timestamp"}
 
@@ -76,12 +78,12 @@ func (m *Message) attributes(set func(name, value string)) (body string) {
 		}
 	}
 	if text, err := json.Marshal(others); err == nil && len(others) > 0 {
-		set("headers", string(text))
+		set(headersTogether, string(text))
 	}
 	if isText(m.Body) {
 		return string(m.Body)
 	}
-	set("body-encoding", "base64")
+	set(bodyEncoding, "base64")
 	return base64.StdEncoding.EncodeToString(m.Body)
 }
 

@@ -82,7 +82,8 @@ func (h *overHTTP) Close() {
 	}
 }
 
-// shortAnswers cuts the bodies of answers. One that was cut does not parse.
+// shortAnswers bounds the bodies of answers: reading a longer one fails with *http.MaxBytesError. A
+// refusal is cut: its status says enough.
 type shortAnswers struct {
 	most int64
 	*http.Transport
@@ -90,7 +91,11 @@ type shortAnswers struct {
 
 func (s shortAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := s.Transport.RoundTrip(r)
-	if err == nil {
+	switch {
+	case err != nil:
+	case answer.StatusCode < http.StatusMultipleChoices:
+		answer.Body = http.MaxBytesReader(nil, answer.Body, s.most)
+	default:
 		answer.Body = struct {
 			io.Reader
 			io.Closer

@@ -81,7 +81,9 @@ func ReadSource(t *grapnel.Target) (*Kind, Place, []*Fault) {
 		return nil, Place{}, []*Fault{fault}
 	}
 	is := *k
-	is.Reading = readable[k.Name]
+	if is.Reading = readable[k.Name]; is.Reading.Open == nil {
+		return nil, Place{}, []*Fault{{"kind", "cannot be read from; a source takes " + list(slices.Sorted(maps.Keys(readable)))}}
+	}
 	is.What, is.Nameless, is.Filled, is.Options, is.Check = is.Reading.What, false, false, is.Reading.Options, is.Reading.Check
 	return is.read(t)
 }

@@ -33,21 +33,27 @@ var _ = register(Kind{
 		if !topicName.MatchString(t.Name) {
 			return &Fault{"name", "must be a topic with its project, as in projects/p/topics/t"}
 		}
-		if p.Secure && t.Password.Text == "" {
-			return &Fault{"password", "is required: the JSON text of a service account's key"}
-		}
-		if _, err := tokensOf(t); err != nil { // the library's error may quote the key
-			return &Fault{"password", "must be the JSON text of a service account's key"}
-		}
-		return nil
+		return checkServiceAccount(t, p)
 	},
-	Open: func(t *grapnel.Target, p Place, n Network) (Driver, error) {
-		tokens, err := tokensOf(t)
-		return &pubsubDriver{target: t, place: p, network: n, tokens: tokens, session: newSession[pubsubSession]()}, err
-	},
+	Open: func(t *grapnel.Target, p Place, n Network) (Driver, error) { return newPubSub(t, p, n) },
 })
 
 var topicName = regexp.MustCompile(`^projects/[^/]+/topics/[^/]+$`)
+
+func checkServiceAccount(t *grapnel.Target, p Place) *Fault {
+	if p.Secure && t.Password.Text == "" {
+		return &Fault{"password", "is required: the JSON text of a service account's key"}
+	}
+	if _, err := tokensOf(t); err != nil { // the library's error may quote the key
+		return &Fault{"password", "must be the JSON text of a service account's key"}
+	}
+	return nil
+}
+
+func newPubSub(t *grapnel.Target, p Place, n Network) (*pubsubDriver, error) {
+	tokens, err := tokensOf(t)
+	return &pubsubDriver{target: t, place: p, network: n, tokens: tokens, session: newSession[pubsubSession]()}, err
+}
 
 // tokensOf signs tokens with the key itself, so no token server is asked. Nil: there is no key.
 func tokensOf(t *grapnel.Target) (oauth2.TokenSource, error) {
@@ -123,32 +129,41 @@ func (d *pubsubDriver) open(ctx context.Context) (*pubsubSession, error) {
 }
 
 func (d *pubsubDriver) Send(ctx context.Context, m *Message) (Receipt, error) {
-	s, err := d.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if d.tokens != nil {
-		token, err := d.tokens.Token()
-		if err != nil {
-			return nil, &Refusal{Status: 401, Text: "the service account's key does not sign"}
-		}
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token.AccessToken)
-	}
 	is := &pubsubpb.PubsubMessage{Data: m.Body, Attributes: map[string]string{}, OrderingKey: m.Key}
 	for _, h := range m.Headers {
 		is.Attributes[h.Name] = h.Value
 	}
-	in := &pubsubpb.PublishRequest{Topic: m.Name, Messages: []*pubsubpb.PubsubMessage{is}}
-	out, err := pubsubpb.NewPublisherClient(s.conn).Publish(ctx, in)
+	var out *pubsubpb.PublishResponse
+	err := d.call(ctx, func(ctx context.Context, c *grpc.ClientConn) (err error) {
+		out, err = pubsubpb.NewPublisherClient(c).Publish(ctx, &pubsubpb.PublishRequest{Topic: m.Name, Messages: []*pubsubpb.PubsubMessage{is}})
+		return err
+	})
 	switch {
-	case err != nil && s.raw.failure() != nil:
-		return nil, s.raw.failure()
 	case err != nil:
-		return nil, refusedByPubSub(err)
+		return nil, err
 	case len(out.MessageIds) != 1:
 		return nil, errors.New("the answer has no id of the message")
 	}
 	return Receipt{"message": out.MessageIds[0]}, nil
+}
+
+// call makes a call of the API over the connection, with a token.
+func (d *pubsubDriver) call(ctx context.Context, do func(context.Context, *grpc.ClientConn) error) error {
+	s, err := d.connected(ctx)
+	if err != nil {
+		return err
+	}
+	if d.tokens != nil {
+		token, err := d.tokens.Token()
+		if err != nil {
+			return &Refusal{Status: 401, Text: "the service account's key does not sign"}
+		}
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token.AccessToken)
+	}
+	if err = do(ctx, s.conn); err != nil && s.raw.failure() != nil {
+		return s.raw.failure()
+	}
+	return refusedByPubSub(err)
 }
 
 func (d *pubsubDriver) Close() { d.session.close(endPubSub) }
@@ -163,7 +178,7 @@ var ofCodes = map[codes.Code]int{
 
 func refusedByPubSub(err error) error {
 	is, answered := status.FromError(err)
-	if !answered {
+	if err == nil || !answered {
 		return err
 	}
 	r := &Refusal{Status: 502, Text: is.Code().String() + ": " + is.Message()}

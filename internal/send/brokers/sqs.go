@@ -17,26 +17,29 @@ import (
 // places. A FIFO queue drops a message whose event it has received within five minutes.
 
 var _ = register(Kind{
-	Name: "sqs", Plain: "http", Secure: "https", Port: "80", SecurePort: "443", What: "account and queue, as its URL has them",
-	Options: []Option{regionOption},
-	Check: func(t *grapnel.Target, _ Place) *Fault {
-		if strings.Contains(t.Name, "://") || strings.Trim(t.Name, "/") != t.Name {
-			return &Fault{"name", "must be what the queue's URL has after its host, as in 123456789012/invoices"}
-		}
-		return keyFault(t)
-	},
-	Open: openSQS,
+	Name: "sqs", Plain: "http", Secure: "https", Port: "80", SecurePort: "443", What: whatOfSQS,
+	Options: []Option{regionOption}, Check: checkSQS,
+	Open: func(t *grapnel.Target, p Place, n Network) (Driver, error) { return newSQS(t, p, n), nil },
 })
+
+const whatOfSQS = "account and queue, as its URL has them"
+
+func checkSQS(t *grapnel.Target, _ Place) *Fault {
+	if strings.Contains(t.Name, "://") || strings.Trim(t.Name, "/") != t.Name {
+		return &Fault{"name", "must be what the queue's URL has after its host, as in 123456789012/invoices"}
+	}
+	return keyFault(t)
+}
 
 type sqsDriver struct {
 	*overHTTP
 	api *sqs.Client
 }
 
-func openSQS(t *grapnel.Target, p Place, n Network) (Driver, error) {
+func newSQS(t *grapnel.Target, p Place, n Network) *sqsDriver {
 	h := newHTTP(p, n)
 	return &sqsDriver{h, sqs.New(sqs.Options{BaseEndpoint: &h.base, Region: regionOf(t, p), Credentials: accessKey(t), HTTPClient: h.client,
-		Retryer: aws.NopRetryer{}})}, nil
+		Retryer: aws.NopRetryer{}})}
 }
 
 func (d *sqsDriver) Send(ctx context.Context, m *Message) (Receipt, error) {

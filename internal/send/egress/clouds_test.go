@@ -54,3 +54,36 @@ func TestCloudsAreGuarded(t *testing.T) {
 		}
 	}
 }
+
+// TestCloudSourcesAreGuarded: the same holds for sources. A consumer whose broker says nothing waits
+// no longer than it was told, and leaves no link when it is closed.
+func TestCloudSourcesAreGuarded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(serveConns(l, func(c net.Conn) {
+		b := make([]byte, 1<<10)
+		for err := error(nil); err == nil; _, err = c.Read(b) {
+		}
+	}))
+	src := sourceAt("http://" + l.Addr().String())
+	src.Broker.Kind, src.Broker.Name, src.Broker.Username = "sqs", "1/events", "AKID"
+	strict := sender(t, Options{})
+	if _, err := Consume(t.Context(), strict, src, "", 1, 1<<20); err == nil || len(strict.links.open) > 0 {
+		t.Errorf("a private address: %v, %d links", err, len(strict.links.open))
+	}
+	open := sender(t, Options{Allow: loopback()})
+	c, err := Consume(t.Context(), open, src, "", 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if all, err := c.Receive(t.Context(), 20*time.Millisecond); len(all) > 0 || err != nil {
+		t.Errorf("%d messages: %v", len(all), err)
+	}
+	c.Close()
+	if took := time.Since(began); took > 5*time.Second || len(open.links.open) > 0 {
+		t.Errorf("it took %v and left %d links", took, len(open.links.open))
+	}
+}

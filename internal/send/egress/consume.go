@@ -56,7 +56,9 @@ func Consume(ctx context.Context, s *Sender, src *grapnel.Source, proxy string, 
 	defer context.AfterFunc(s.closing, end)()
 	late := context.AfterFunc(ctx, c.link.cut)
 	defer late()
-	c.Consumer, err = kind.Reading.Open(ctx, e.Target, place, c.link.network(), "grapnel-"+src.ID, most)
+	n := c.link.network()
+	n.Answer = bytes
+	c.Consumer, err = kind.Reading.Open(ctx, e.Target, place, n, "grapnel-"+src.ID, most)
 	if err != nil {
 		err = c.explain(ctx, err)
 		s.links.release(c.link)
@@ -99,7 +101,7 @@ func (c *Consumer) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.link.budget.Load() < 0:
+	case c.link.budget.Load() < 0, errors.Is(err, brokers.ErrTooMuch):
 		return fmt.Errorf("%w: %d", brokers.ErrTooMuch, c.budget)
 	case errors.Is(err, brokers.ErrElsewhere):
 		return brokers.ErrElsewhere
