@@ -21,7 +21,7 @@ func TestCloudSourcesThroughKills(t *testing.T) {
 	for _, kind := range []string{"sqs.fifo", "pubsub"} {
 		t.Run(kind, func(t *testing.T) {
 			beside(t, busy)
-			messages, keys, kills, pace := 400, 20, 3, 5*time.Millisecond
+			messages, keys, kills, pace := 200, 20, 3, 10*time.Millisecond
 			if soak() {
 				messages, kills, pace = 20_000, 60, 0
 			}
