@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 339744c65a270655095d74dacae94bb27e8d16ebe3b91f2f9f512d208295d653."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 2d628212e0a560b47704ec8a152e563f8d5ae71bfa95eda403b2272ed96ce5c7."""
 
 from __future__ import annotations
 
@@ -707,11 +707,11 @@ class EndpointTarget(TypedDict):
     address: NotRequired[str]
     "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google. A source reads all but sns and s3"
     name: NotRequired[str]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue, topic or subscription"
     options: NotRequired[dict[str, str]]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka, region of sqs"
     password: NotRequired[str]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str]
@@ -3747,11 +3747,11 @@ class Target(TypedDict):
     address: NotRequired[str | None]
     "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google. A source reads all but sns and s3"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue, topic or subscription"
     options: NotRequired[dict[str, str] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka, region of sqs"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
@@ -3761,11 +3761,11 @@ class TargetPatch(TypedDict):
     address: NotRequired[str | None]
     "where the broker is, without credentials: redis:// or rediss://, nats:// or tls://, amqp:// or amqps://, kafka:// or kafka+ssl://, http:// or https:// for the others, then hosts with their ports. The second form is the one over TLS, which uses tls. It must be as public as an endpoint's URL"
     kind: NotRequired[Literal['redis', 'nats', 'rabbitmq', 'kafka', 'sqs', 'sns', 's3', 'pubsub']]
-    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google"
+    "redis: an entry of a stream; nats: a message of JetStream; rabbitmq: a message to an exchange; kafka: a record of a topic; sqs, sns: a message to a queue or topic of AWS; s3: an object, or a file of several; pubsub: a message to a topic of Google. A source reads all but sns and s3"
     name: NotRequired[str | None]
-    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue or topic"
+    "the stream's key, subject, exchange, topic, queue or object's key; a subject and an object's key may have placeholders as in headers. Of a source: the stream's key, stream, queue, topic or subscription"
     options: NotRequired[dict[str, str | None] | None]
-    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka"
+    "of the kind: max_length of redis, stream of nats, routing_key of rabbitmq, sasl of kafka (plain, scram-sha-256, scram-sha-512), region of sqs, sns and s3, batch and batch_wait of s3. Of a source: consumer and subject of nats, group of redis, group and sasl of kafka, region of sqs"
     password: NotRequired[str | None]
     "or token, without a username; [redacted] in answers. An update that moves address gives it again"
     username: NotRequired[str | None]
