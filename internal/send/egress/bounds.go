@@ -46,8 +46,8 @@ type Bounds struct {
 
 	// A request of format batch leaves with this many events or bytes, or Linger after its first
 	// event. BatchBytes is the default size of the largest event, which receivers take anyway.
-	BatchEvents int           `bound:"100" tiny:"2"`
-	BatchBytes  int           `bound:"256KiB" tiny:"256"`
+	BatchEvents int           `bound:"100" tiny:"4" least:"2"`
+	BatchBytes  int           `bound:"256KiB" tiny:"1KiB" least:"512"`
 	Linger      time.Duration `bound:"5ms" tiny:"1ms"`
 
 	ProxyAnswer int   `bound:"16KiB" tiny:"512"`  // head of a proxy's answer
