@@ -51,7 +51,9 @@ func (x *trial) killed(t *testing.T, kills int) {
 	if n := x.named("moody").probed.Load(); n < int64(kills/4) {
 		t.Errorf("only %d probes arrived over %d kills: breakers were hardly ever open", n, kills)
 	}
-	if n := x.named("batched").batches.Load(); n < int64(kills) {
+	n := x.named("batched").batches.Load()
+	t.Logf("%d requests had several events", n)
+	if n < int64(kills) {
 		t.Errorf("only %d requests over %d kills had several events", n, kills)
 	}
 	if x.load.accepted.Load() < int64(kills*10) {
