@@ -47,17 +47,17 @@ type AlertMessage struct {
 
 // AlertHeld says for which endpoint a digest waits, and for how long.
 type AlertHeld struct {
-	EndpointID string    `json:"endpoint_id"`
-	EndpointName string `json:"endpoint_name" nullable:"true" doc:"null: it is deleted"`
-	Until      time.Time `json:"until"`
+	EndpointID   string    `json:"endpoint_id"`
+	EndpointName string    `json:"endpoint_name" nullable:"true" doc:"null: it is deleted"`
+	Until        time.Time `json:"until"`
 }
 
 // AlertDelivery is a delivery of a message.
 type AlertDelivery struct {
-	EndpointID string         `json:"endpoint_id"`
-	EndpointName string `json:"endpoint_name" nullable:"true" doc:"null: it is deleted"`
-	DeliveryID string         `json:"delivery_id"`
-	Status     grapnel.Status `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
+	EndpointID   string         `json:"endpoint_id"`
+	EndpointName string         `json:"endpoint_name" nullable:"true" doc:"null: it is deleted"`
+	DeliveryID   string         `json:"delivery_id"`
+	Status       grapnel.Status `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
 }
 
 // AlertRule is a rule as it holds for a tenant, or for the operator.

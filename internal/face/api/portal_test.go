@@ -60,7 +60,7 @@ func TestALinkOpensOnce(t *testing.T) {
 
 func TestALinkThatDoesNotOpen(t *testing.T) {
 	for name, spoil := range map[string]func(w *world, code string) string{
-		"expired":  func(w *world, code string) string { w.clock = w.clock.Add(5 * time.Minute); return code },
+		"expired": func(w *world, code string) string { w.clock = w.clock.Add(5 * time.Minute); return code },
 		"tampered": func(_ *world, code string) string {
 			middle := len(code) / 2
 			other := "A"
