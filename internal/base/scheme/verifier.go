@@ -74,5 +74,22 @@ func (v *Verifier) SignsIDs() bool {
 	}
 }
 
+// secretHeaders are headers whose value is a secret, whatever the scheme.
+var secretHeaders = []string{
+	"Authorization",
+	"Cookie",
+	"Proxy-Authorization",
+	"Set-Cookie",
+	"X-Api-Key",
+	"X-Auth-Token",
+	"X-Access-Token",
+	"X-Gitlab-Token",
+}
+
+// IsSecret says whether the value of a header is a secret, in any case of its name.
+func IsSecret(header string) bool {
+	return slices.Contains(secretHeaders, textproto.CanonicalMIMEHeaderKey(header))
+}
+
 // HidesHeader says whether the value of a header is a secret itself.
 func (v *Verifier) HidesHeader(name string) bool { return v.Proof == ByToken && name == v.header }

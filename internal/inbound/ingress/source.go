@@ -3,7 +3,6 @@ package ingress
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -112,21 +111,9 @@ func sameLimit(a, b *grapnel.RateLimit) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// secretHeaders are headers whose value is a secret.
-var secretHeaders = []string{
-	"Authorization",
-	"Cookie",
-	"Proxy-Authorization",
-	"Set-Cookie",
-	"X-Api-Key",
-	"X-Auth-Token",
-	"X-Access-Token",
-	"X-Gitlab-Token",
-}
-
 const redacted = "[redacted]"
 
 // hides says whether a header's value is not stored.
 func (s *source) hides(name string) bool {
-	return slices.Contains(secretHeaders, name) || s.how.HidesHeader(name)
+	return scheme.IsSecret(name) || s.how.HidesHeader(name)
 }

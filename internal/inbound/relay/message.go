@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/match"
+	"github.com/grapnelhq/grapnel/internal/base/scheme"
 	"github.com/grapnelhq/grapnel/internal/base/trace"
 	"github.com/grapnelhq/grapnel/internal/send/brokers"
 )
@@ -127,14 +128,11 @@ const (
 	longestValue = 4096
 )
 
-// secretHeaders are headers whose value is a secret, in lower case.
-var secretHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token"}
-
 // shownHeaders are the headers of a message as they are stored with it, if it is set aside.
 func shownHeaders(all []grapnel.Header) []grapnel.Header {
 	shown := make([]grapnel.Header, 0, min(len(all), mostHeaders))
 	for _, h := range all[:min(len(all), mostHeaders)] {
-		if slices.Contains(secretHeaders, strings.ToLower(h.Name)) {
+		if scheme.IsSecret(h.Name) {
 			h.Value = "[redacted]"
 		}
 		shown = append(shown, grapnel.Header{Name: plainText(h.Name), Value: plainText(h.Value)})
