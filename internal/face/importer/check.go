@@ -30,8 +30,6 @@ const (
 
 var (
 	labelName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	typeName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
-	typeFilter = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})(\.(\*|[A-Za-z0-9_-]{1,64}))*$`)
 	webAddress = regexp.MustCompile(`^[hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+$`)
 )
 
@@ -62,7 +60,7 @@ func typesFault(all []string) string {
 		return fmt.Sprintf("has %d event types; at most %d are allowed, and * stands for a segment", len(all), mostTypes)
 	}
 	for _, one := range all {
-		if !typeFilter.MatchString(one) || len(one) > grapnel.MaxTypeLength {
+		if !grapnel.ValidPattern(one) {
 			return "must be event types of segments of [A-Za-z0-9_-], joined by dots; a whole segment may be *"
 		}
 	}

@@ -157,7 +157,7 @@ func (f *Found) convoyTypes(ctx context.Context, r *reading, at string) error {
 			continue
 		}
 		w := Want{Kind: EventType, ID: t.Name, Tenant: grapnel.DefaultTenant, Title: t.Name}
-		if !typeName.MatchString(t.Name) || len(t.Name) > grapnel.MaxTypeLength {
+		if !grapnel.ValidType(t.Name) {
 			w.block("name: it must be segments of [A-Za-z0-9_-], joined by dots")
 		}
 		marks := map[string]string{}

@@ -142,7 +142,7 @@ func (a *svixApp) want() Want {
 
 func (t *svixType) want() Want {
 	w := Want{Kind: EventType, ID: t.Name, Tenant: grapnel.DefaultTenant, Title: t.Name}
-	if !typeName.MatchString(t.Name) || len(t.Name) > grapnel.MaxTypeLength {
+	if !grapnel.ValidType(t.Name) {
 		w.block("name: it must be segments of [A-Za-z0-9_-], joined by dots")
 	}
 	if t.FeatureFlag != "" || len(t.FeatureFlags) > 0 {
