@@ -58,13 +58,7 @@ type brokered struct {
 func through(t *testing.T, b broker, events, keys, kills int, pace time.Duration) {
 	dice := newDice(t)
 	b.start()
-	path, err := fullBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newChild(t, program{path: path}, t.TempDir())
-	c.start()
-	c.ready(30 * time.Second)
+	c := startFull(t)
 	policy, _ := inline(5*time.Second, 1000, 100*time.Millisecond, 300*time.Millisecond)
 	var made struct{ ID, Secret string }
 	c.must(http.StatusCreated, http.MethodPost, "/v1/endpoints", map[string]any{"target": b.target(), "policy": policy}, &made)
@@ -78,8 +72,33 @@ func through(t *testing.T, b broker, events, keys, kills int, pace time.Duration
 	}
 	published := make(chan struct{})
 	go func() { all.Wait(); close(published) }()
-	crashes := 0
-	for n := 0; n < kills && !t.Failed(); n++ {
+	crashes := c.crash(ctx, b, dice, kills)
+	<-published
+	eventually(t, 10*time.Minute, "all is delivered", func() bool {
+		left := pages[row](c, "/v1/deliveries", url.Values{"status": {"pending"}}, 1)
+		return len(left) == 0
+	})
+	took := time.Since(began)
+	judgeBrokered(t, b, made.Secret, events, keys, crashes)
+	t.Logf("%d events, %d crashes, %v", events, crashes, took.Round(time.Millisecond))
+}
+
+// startFull starts the program that has the drivers of all brokers.
+func startFull(t *testing.T) *child {
+	path, err := fullBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChild(t, program{path: path}, t.TempDir())
+	c.start()
+	c.ready(30 * time.Second)
+	return c
+}
+
+// crash kills the server again and again, and stops the broker every third time instead. It returns
+// the number of crashes.
+func (c *child) crash(ctx context.Context, b broker, dice *dice, kills int) (crashes int) {
+	for n := 0; n < kills && !c.t.Failed(); n++ {
 		pause(ctx, dice.between(200*time.Millisecond, 1500*time.Millisecond))
 		if n%3 == 2 {
 			b.stop(n%2 == 0)
@@ -92,14 +111,7 @@ func through(t *testing.T, b broker, events, keys, kills int, pace time.Duration
 		}
 		crashes++
 	}
-	<-published
-	eventually(t, 10*time.Minute, "all is delivered", func() bool {
-		left := pages[row](c, "/v1/deliveries", url.Values{"status": {"pending"}}, 1)
-		return len(left) == 0
-	})
-	took := time.Since(began)
-	judgeBrokered(t, b, made.Secret, events, keys, crashes)
-	t.Logf("%d events, %d crashes, %v", events, crashes, took.Round(time.Millisecond))
+	return crashes
 }
 
 // publishInOrder publishes the events of one key, one after the other, each until it is accepted.

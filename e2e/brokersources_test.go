@@ -48,13 +48,7 @@ type supply interface {
 func consumed(t *testing.T, b supply, messages, keys, kills int, pace time.Duration) {
 	dice := newDice(t)
 	b.start()
-	path, err := fullBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newChild(t, program{path: path}, t.TempDir())
-	c.start()
-	c.ready(30 * time.Second)
+	c := startFull(t)
 	c.must(http.StatusCreated, http.MethodPost, "/v1/queues", map[string]any{"name": "all"}, nil)
 	var source struct{ ID string }
 	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "broker", "broker": b.source(),
@@ -69,18 +63,7 @@ func consumed(t *testing.T, b supply, messages, keys, kills int, pace time.Durat
 	}
 	produced := make(chan struct{})
 	go func() { all.Wait(); close(produced) }()
-	for n := 0; n < kills && !t.Failed(); n++ {
-		pause(ctx, dice.between(200*time.Millisecond, 1500*time.Millisecond))
-		if n%3 == 2 {
-			b.stop(n%2 == 0)
-			pause(ctx, dice.between(100*time.Millisecond, time.Second))
-			b.start()
-		} else {
-			c.kill()
-			c.start()
-			c.ready(30 * time.Second)
-		}
-	}
+	c.crash(ctx, b, dice, kills)
 	<-produced
 	t.Logf("%d messages are written after %v", messages, time.Since(began).Round(time.Millisecond))
 	poison := 0

@@ -69,7 +69,7 @@ var withoutPlace = map[string]string{
 	"source outbox/dsn":             "it has a password; the page shows the place",
 	"source broker/password":        "it is never shown",
 	"source tls/client_key":         "it is never shown",
-	"source tls/client_cert":        "the page says that there is one",
+	"source tls/client_cert":        "the page says that the source has one",
 	"source tls/ca":                 "the page says whether the source has its own authorities",
 	"policy shape":                  "a copy of a preset keeps the preset's",
 }

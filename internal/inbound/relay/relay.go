@@ -2,8 +2,8 @@
 // own, into Grapnel, and messages from brokers.
 //
 // A Runner owns the relays. Each source with an outbox or a broker has one goroutine with one
-// connection, a courier. It reads committed rows in order, publishes them through the engine, and then removes
-// them. outbox/install.sql explains the order.
+// connection, a courier. It reads committed rows in order, publishes them through the engine, and
+// then removes them. outbox/install.sql explains the order.
 //
 // Its guarantees:
 //

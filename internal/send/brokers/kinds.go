@@ -1,6 +1,7 @@
 // Package brokers sends deliveries to message brokers, and reads the messages of sources from them:
-// Kafka, RabbitMQ and others. A delivery to a broker is one like any other. Policies, circuits, dead letters and replays see its outcome; only
-// the last step differs, in which egress has a driver send a message and not a request.
+// Kafka, RabbitMQ and others. A delivery to a broker is one like any other. Policies, circuits, dead
+// letters and replays see its outcome; only the last step differs, in which egress has a driver send
+// a message and not a request.
 //
 // A kind of brokers is one file: it registers a Kind with its driver. Drivers have no network of
 // their own: each connection is made by Network.Dial, which checks the address as that of any
