@@ -24,15 +24,18 @@ type sumOf struct {
 // NewSums returns empty sums for a query.
 func NewSums(q *TotalsQuery) *Sums { return &Sums{by: q.By, all: make(map[sumOf]*grapnel.Totals)} }
 
-// Add adds totals of a time, an endpoint, a tenant or a type. group is the name of that which the
-// query groups by; totals by time do not use it.
-func (s *Sums) Add(at time.Time, group string, t *grapnel.Totals) {
+// Of is the sum to which totals of a time, an endpoint, a tenant or a type belong. group is the name
+// of that which the query groups by; totals by time do not use it.
+func (s *Sums) Of(at time.Time, group string) *grapnel.Totals {
 	of := sumOf{name: group}
 	if s.by == ByTime {
 		of = sumOf{at: at}
 	}
-	Entry(s.all, of).Add(t)
+	return Entry(s.all, of)
 }
+
+// Add adds totals to the sum to which they belong.
+func (s *Sums) Add(at time.Time, group string, t *grapnel.Totals) { s.Of(at, group).Add(t) }
 
 // Entry returns the value of a key, which it adds to the map if there is none.
 func Entry[K comparable, V any](m map[K]*V, key K) *V {

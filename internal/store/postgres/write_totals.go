@@ -135,7 +135,7 @@ func (r *totalsRow) totals() (*grapnel.Totals, error) {
 		sum.Latency[i] = uint64(n)
 	}
 	for _, counter := range r.counters {
-		if !codec.SetCounter(&sum, int(counter>>counterShift), counter&counterCount) {
+		if !codec.AddCounter(&sum, int(counter>>counterShift), counter&counterCount) {
 			return nil, codec.ErrMangled
 		}
 	}

@@ -133,6 +133,8 @@ type Bounds struct {
 	// Wanted is the number of values that are looked up in a block one by one. For more the block
 	// is read as a whole.
 	Wanted int `bound:"100"`
+	// Span is how many blocks one statement looks into for a value.
+	Span int `bound:"32" tiny:"2"`
 	// Targets is the number of endpoints up to which a list reads endpoint by endpoint. With more it
 	// reads all deliveries.
 	Targets int `bound:"4096"`

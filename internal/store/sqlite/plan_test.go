@@ -66,6 +66,11 @@ func merged(part string) []string {
 	return steps
 }
 
+// lookedInto is the plan of a query that looks into one block after the other.
+func lookedInto(step string) []string {
+	return []string{"CO-ROUTINE b", "SETUP", "SCAN CONSTANT ROW", "RECURSIVE STEP", "SCAN b", "SCAN b", step}
+}
+
 func openNew(t *testing.T) (*Store, string) {
 	t.Helper()
 	return openWith(t, Bounds{})
@@ -134,6 +139,8 @@ func TestPlans(t *testing.T) {
 		{eventsKindQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=? AND kind=?)"}},
 		{eventsKindsQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=?)"}},
 		{eventsKeyQuery, []string{"SEARCH event USING COVERING INDEX event_key (<expr>=? AND hash=?)"}},
+		{blockOfKeyQuery, lookedInto("SEARCH event EXISTS USING COVERING INDEX event_key (<expr>=? AND hash=?)")},
+		{blockOfKindQuery, lookedInto("SEARCH event EXISTS USING COVERING INDEX event_kind (<expr>=? AND kind=?)")},
 		{kindsSourceQuery, []string{"SEARCH kind USING INDEX kind_source (source=?)"}},
 		{blockSourceQuery, []string{"SEARCH source_block USING PRIMARY KEY (source=? AND block<?)"}},
 		{blockNotesOf[0].list, []string{"SEARCH source_block USING PRIMARY KEY ((source,block)>(?,?))"}},
@@ -166,6 +173,7 @@ func TestPlans(t *testing.T) {
 
 		{finishedQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{finishedTargetQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=? AND target=?)"}},
+		{blockOfTargetQuery, lookedInto("SEARCH finished EXISTS USING COVERING INDEX finished_target (<expr>=? AND target=?)")},
 		{finishedTargetsQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=?)"}},
 		{nextOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_outcome (target=? AND status=? AND outcome>?)"}},
 		{finishedOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_outcome (target=? AND status=? AND outcome=? AND rowid>? AND rowid<?)"}},

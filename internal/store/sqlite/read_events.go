@@ -28,6 +28,11 @@ const (
 	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
 )
 
+var (
+	blockOfKindQuery = blockQuery("event", "kind = ?3")
+	blockOfKeyQuery  = blockQuery("event", "hash = ?3 AND hash <> 0")
+)
+
 // eventFilter is the condition on events in lists of events and of deliveries.
 type eventFilter struct {
 	scope store.Scope
@@ -86,12 +91,19 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 		}
 	}
 	if f.Key != "" {
-		of.read = having(r, []int64{keyHash(f.Key)}, b.Wanted, eventsKeyQuery, "")
+		hash := keyHash(f.Key)
+		of.read = having(r, []int64{hash}, b.Wanted, eventsKeyQuery, "")
+		if of.upTo == nil {
+			of.upTo = holding(r, b, blockOfKeyQuery, hash, of.in)
+		}
 		return of.stream(), nil
 	}
 	kinds, err := f.kinds(r)
 	if err != nil || len(kinds) == 0 {
 		return listStream(nil, in), err
+	}
+	if of.upTo == nil && len(kinds) == 1 {
+		of.upTo = holding(r, b, blockOfKindQuery, kinds[0], of.in)
 	}
 	of.read = having(r, kinds, b.Wanted, eventsKindQuery, eventsKindsQuery)
 	return of.stream(), nil

@@ -15,7 +15,7 @@ type look struct {
 	within      time.Duration
 	deliveries  int
 	bytes       int
-	blocks      int
+	blocks      int64
 }
 
 // hurried divides what a search looks into in any case, if its caller has less time than the bounds
@@ -51,12 +51,12 @@ func (k *look) enough() bool {
 	return k.late()
 }
 
-// spent says whether no further block may be looked into. Some blocks are looked into in any case,
-// so that a search that goes on comes to an end.
-func (k *look) spent() bool {
+// spent says whether no further block may be looked into, after so many more. Some blocks are
+// looked into in any case, so that a search that goes on comes to an end.
+func (k *look) spent(more int64) bool {
 	if k == nil {
 		return false
 	}
-	k.blocks++
-	return k.blocks > k.leastBlocks && k.blocks%4 == 0 && k.late()
+	k.blocks += more
+	return k.blocks > int64(k.leastBlocks) && k.late()
 }

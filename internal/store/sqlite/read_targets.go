@@ -171,15 +171,20 @@ func (l *lister) finished(targets []target) (*stream, error) {
 	if l.narrow() {
 		return l.delivered(numbers, in)
 	}
-	read := having(l.r, numbers, l.bounds.Wanted, finishedTargetQuery, finishedTargetsQuery)
-	return blocks{ctx: l.ctx, look: l.look, in: in, read: read}.stream(), nil
+	of := blocks{ctx: l.ctx, look: l.look, in: in, read: having(l.r, numbers, l.bounds.Wanted, finishedTargetQuery, finishedTargetsQuery)}
+	if len(numbers) == 1 {
+		of.upTo = holding(l.r, l.bounds, blockOfTargetQuery, numbers[0], in)
+	}
+	return of.stream(), nil
 }
+
+var blockOfTargetQuery = blockQuery("finished", "target = ?3")
 
 // target is an endpoint with its numbers of deliveries by status.
 type target struct {
 	number   int64
 	endpoint string
-	counts   map[int64]int64
+	counts   [rows.StatusSkipped + 1]int64
 }
 
 // targets returns the endpoints to read, unless reading everything is cheaper.
@@ -224,7 +229,7 @@ func readTargets(q *sqlite3.Stmt) (found []target, err error) {
 			continue
 		}
 		if len(found) == 0 || found[len(found)-1].number != number {
-			found = append(found, target{number: number, endpoint: q.String(1), counts: make(map[int64]int64)})
+			found = append(found, target{number: number, endpoint: q.String(1)})
 		}
 		found[len(found)-1].counts[q.Integer(2)] += n
 	}

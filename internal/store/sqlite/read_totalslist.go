@@ -21,13 +21,14 @@ const (
 	totalDaysQuery    = "SELECT day, tenant, body, target FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
 	totalDaysAllQuery = "SELECT day, tenant, body, target FROM total_day WHERE target > 0 AND day >= ? AND day <= ?"
 	openHoursQuery    = "SELECT hour, tenant, totals, target FROM tally WHERE target = ? AND hour >= ? AND hour <= ? AND status = 1"
-	openAllQuery      = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
-	typesQuery        = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour >= ? AND hour <= ?"
-	nextTypesQuery    = "SELECT hour FROM total_type WHERE whole = ? AND hour >= ? ORDER BY hour LIMIT 1"
-	typesTenantQuery  = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour = ? AND tenant = ?"
-	tenantQuery       = "SELECT number FROM tenant WHERE name = ?"
-	tenantNameQuery   = "SELECT name FROM tenant WHERE number = ?"
-	targetNameQuery   = "SELECT endpoint FROM target WHERE number = ?"
+	// openAllQuery finds one row for each endpoint.
+	openAllQuery     = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ?1 AND hour <= ?2 AND status = 1 AND (?3 = 0 OR tenant = ?3)"
+	typesQuery       = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour >= ? AND hour <= ?"
+	nextTypesQuery   = "SELECT hour FROM total_type WHERE whole = ? AND hour >= ? ORDER BY hour LIMIT 1"
+	typesTenantQuery = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour = ? AND tenant = ?"
+	tenantQuery      = "SELECT number FROM tenant WHERE name = ?"
+	tenantNameQuery  = "SELECT name FROM tenant WHERE number = ?"
+	targetNameQuery  = "SELECT endpoint FROM target WHERE number = ?"
 )
 
 // totalsList makes one list of totals.
@@ -41,11 +42,21 @@ type totalsList struct {
 	sums        *store.Sums
 	names       map[int64]string // of the groups
 	taken       int              // rows that were read
-	sum         grapnel.Totals   // of the row that is being read: totals are kilobytes
 }
 
-// adder adds totals to those of a time or of a group.
-type adder = func(at time.Time, group string, sum *grapnel.Totals)
+// adder adds encoded totals to those of a time or of a group.
+type adder = func(at time.Time, group string, totals []byte) error
+
+func (l *totalsList) add(at time.Time, group string, totals []byte) error {
+	return codec.AddTotals(totals, l.sums.Of(at, group))
+}
+
+// duplicates adds only the duplicates.
+func (l *totalsList) duplicates(at time.Time, group string, totals []byte) error {
+	sum, err := codec.DecodeTotals(totals)
+	l.sums.AddDuplicates(at, group, &sum)
+	return err
+}
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
 func (s *reader) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
@@ -111,7 +122,7 @@ func (l *totalsList) rows(all bool, ofAll, ofOne string) *sqlite3.Stmt {
 
 func (l *totalsList) days() error {
 	rows := l.rows(l.each(), totalDaysAllQuery, totalDaysQuery)
-	return l.take(rows.Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour, l.sums.Add)
+	return l.take(rows.Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour, l.add)
 }
 
 // bucket is the hour at which the bucket of an hour begins.
@@ -125,7 +136,7 @@ func (l *totalsList) bucket(hour int64) int64 {
 func (l *totalsList) hours() error {
 	for hour := l.first; hour <= l.last; hour++ {
 		before := l.taken
-		if err := l.take(l.rows(l.each(), totalHourAllQuery, totalHoursQuery).Int(hour), l.bucket, l.sums.Add); err != nil {
+		if err := l.take(l.rows(l.each(), totalHourAllQuery, totalHoursQuery).Int(hour), l.bucket, l.add); err != nil {
 			return err
 		}
 		if l.taken > before {
@@ -142,16 +153,20 @@ func (l *totalsList) hours() error {
 
 // open reads the accounts. There is none for all targets together.
 func (l *totalsList) open() error {
-	rows := l.rows(l.target == allTargets, openAllQuery, openHoursQuery)
-	return l.take(rows.Int(l.first).Int(l.last), l.bucket, l.sums.Add)
+	all := l.target == allTargets
+	rows := l.rows(all, openAllQuery, openHoursQuery).Int(l.first).Int(l.last)
+	if all {
+		rows.Int(l.tenant)
+	}
+	return l.take(rows, l.bucket, l.add)
 }
 
 // types reads the totals by type, or only their duplicates.
 func (l *totalsList) types() error {
-	add := l.sums.Add
+	add := l.add
 	switch {
 	case l.query.AlsoTypes():
-		add = l.sums.AddDuplicates
+		add = l.duplicates
 	case !l.query.ByTypes():
 		return nil
 	}
@@ -203,11 +218,7 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add adder) e
 	if l.tenant != 0 && l.tenant != q.Integer(1) || l.query.Type != "" && l.query.Type != q.String(3) {
 		return nil
 	}
-	var err error
-	if l.sum, err = codec.DecodeTotals(q.Bytes(2)); err != nil {
-		return err
-	}
-	group := ""
+	group, err := "", error(nil)
 	switch l.query.By {
 	case store.ByType:
 		group = q.String(3)
@@ -216,10 +227,10 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add adder) e
 	case store.ByEndpoint:
 		group, err = l.name(targetNameQuery, q.Integer(3))
 	}
-	if err == nil {
-		add(codec.Moment(codec.HourBegins(bucket(q.Integer(0)))), group, &l.sum)
+	if err != nil {
+		return err
 	}
-	return err
+	return add(codec.Moment(codec.HourBegins(bucket(q.Integer(0)))), group, q.Bytes(2))
 }
 
 // name is the name behind a number.

@@ -138,12 +138,13 @@ func (c Columns[R]) Read(q *sqlite3.Stmt, r *R) {
 	}
 }
 
-// Indexes of statuses that SQL names: the index of undelivered deliveries leaves out the delivered
-// ones.
+// Indexes of statuses that SQL names, as the index of undelivered deliveries leaves out the delivered
+// ones; and the last one.
 const (
 	StatusPending   = 1
 	StatusDelivered = 3
 	StatusFailed    = 4
+	StatusSkipped   = 7
 )
 
 // The words that columns store as indexes and no document does.
