@@ -84,7 +84,7 @@ func openWith(t *testing.T, b Bounds) (*Store, string) {
 
 func openAt(t *testing.T, path string, b Bounds) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: b})
+	s, err := Open(t.Context(), path, small(Options{Ballast: -1, Bounds: b}))
 	if err != nil {
 		t.Fatal(err)
 	}
