@@ -34,24 +34,3 @@ func TestClusterSeeds(t *testing.T) {
 func TestSameClusterSeedSameHistory(t *testing.T) { same(t, runNodes, 5) }
 
 func runNodes(o Options) Outcome { return RunCluster(o).Outcome }
-
-// TestClusterMutantsAreCaught: each rule by which nodes share a store is left out in turn, and some
-// histories must notice.
-func TestClusterMutantsAreCaught(t *testing.T) {
-	for _, m := range ClusterMutants() {
-		t.Run(string(m), func(t *testing.T) {
-			t.Parallel()
-			// For mutants that few seeds notice, the search begins shortly before the first seed that did.
-			first := map[Mutant]uint64{
-				ReadsTooEarly: 310, CountsFromTheAnswer: 140, AnswersUnconfirmed: 110, RenewsUninformed: 1200, HasNoDeadline: 40,
-			}[m]
-			for seed := first; seed < first+3000; seed++ {
-				if out := RunCluster(Options{Seed: seed, Mutant: m}); len(out.broken()) > 0 {
-					t.Logf("caught by seed %d: %s", seed, out.broken()[0])
-					return
-				}
-			}
-			t.Error("3000 histories did not notice")
-		})
-	}
-}

@@ -1,3 +1,5 @@
+//go:build prove
+
 package sim
 
 import (
@@ -111,6 +113,38 @@ func TestCoreMutantsAreCaught(t *testing.T) { areCaught(t, coreMutants, "TestSee
 
 // TestLeaveMutantsAreCaught does the same with several nodes.
 func TestLeaveMutantsAreCaught(t *testing.T) { areCaught(t, leaveMutants, "TestClusterSeeds") }
+
+// TestClusterMutantsAreCaught: each rule by which nodes share a store is left out in turn, and some
+// histories must notice.
+func TestClusterMutantsAreCaught(t *testing.T) {
+	for _, m := range ClusterMutants() {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			// For mutants that few seeds notice, the search begins shortly before the first seed that did.
+			first := map[Mutant]uint64{
+				ReadsTooEarly: 310, CountsFromTheAnswer: 140, AnswersUnconfirmed: 110, RenewsUninformed: 1200, HasNoDeadline: 40,
+			}[m]
+			for seed := first; seed < first+3000; seed++ {
+				if out := RunCluster(Options{Seed: seed, Mutant: m}); len(out.broken()) > 0 {
+					t.Logf("caught by seed %d: %s", seed, out.broken()[0])
+					return
+				}
+			}
+			t.Error("3000 histories did not notice")
+		})
+	}
+}
+
+// wishMutants are rules about wishes, which those histories must notice.
+var wishMutants = []coreMutant{
+	{"a delivery that its receiver stopped is rejected",
+		", v.step.Decision == policy.Fail && v.in.Outcome.Wish == policy.WishStop:", ":"},
+	{"a success can disable",
+		"Disables: step.Disables && !v.test, ", ""},
+}
+
+// TestWishMutantsAreCaught plays seeds on a core with one of these rules left out at a time.
+func TestWishMutantsAreCaught(t *testing.T) { areCaught(t, wishMutants, "TestWishSeeds") }
 
 // seldom are rules that few histories notice. For these the search begins shortly before the first
 // seed that did.

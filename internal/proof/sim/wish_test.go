@@ -39,14 +39,3 @@ func TestWishSeeds(t *testing.T) {
 	}
 	t.Logf("%d histories, %d wishes to stop, %d to disable, %d deliveries rejected", n, stops.Load(), disables.Load(), rejected.Load())
 }
-
-// wishMutants are rules about wishes, which those histories must notice.
-var wishMutants = []coreMutant{
-	{"a delivery that its receiver stopped is rejected",
-		", v.step.Decision == policy.Fail && v.in.Outcome.Wish == policy.WishStop:", ":"},
-	{"a success can disable",
-		"Disables: step.Disables && !v.test, ", ""},
-}
-
-// TestWishMutantsAreCaught plays seeds on a core with one of these rules left out at a time.
-func TestWishMutantsAreCaught(t *testing.T) { areCaught(t, wishMutants, "TestWishSeeds") }

@@ -164,9 +164,17 @@ func (d *drawer) document() string {
 	return body[:len(body)-1] + "," + defs + "}"
 }
 
+// seeds is how many drawn schemas are compared, with -short a quarter.
+func seeds() uint64 {
+	if testing.Short() {
+		return 100
+	}
+	return 400
+}
+
 // FuzzCheckAgrees compares verdicts with those of another implementation.
 func FuzzCheckAgrees(f *testing.F) {
-	for seed := range uint64(400) {
+	for seed := range seeds() {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
