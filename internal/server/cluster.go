@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/nodes/ownership"
 	"github.com/grapnelhq/grapnel/internal/nodes/peer"
+	"github.com/grapnelhq/grapnel/internal/send/consent"
+	"github.com/grapnelhq/grapnel/internal/send/engine"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -40,6 +43,35 @@ func (l *life) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 	l.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret, Identity: s.identity, Nodes: nodes, Log: s.log})
 	is := store.Node{ID: s.node, Address: address, Fingerprint: s.identity.Fingerprint}
 	return &ownership.Options{Ownership: shared, Node: is, Lease: s.options.Lease, Peers: l.peers, Bounds: s.options.Bounds.Ownership}, nil
+}
+
+// answering carries out other nodes' requests.
+type answering struct {
+	*engine.Engine
+	consents *consent.Keeper
+}
+
+func (a answering) Spend(tenant string, hosts []string, back bool) error {
+	return a.consents.Spend(tenant, hosts, back)
+}
+
+// leader has the leading node count a challenge for consent. A node that cannot be reached may be
+// counting for others, so nothing is sent without its answer.
+func (l *life) leader(within time.Duration) func(ctx context.Context, tenant string, hosts []string, back bool) error {
+	return func(ctx context.Context, tenant string, hosts []string, back bool) error {
+		err := error(nil)
+		address := l.engine.Shards().Leader()
+		if address != "" {
+			ctx, cancel := context.WithTimeout(ctx, within)
+			defer cancel()
+			err = l.peers.Spend(ctx, address, tenant, hosts, back)
+		}
+		if address == "" || err != nil && grapnel.CodeOf(err) == "" {
+			return &grapnel.Error{Code: grapnel.CodeUnavailable, RetryAfter: time.Second,
+				Detail: "The node that counts challenges cannot be reached: try again.", Err: err}
+		}
+		return err
+	}
 }
 
 // advertised is the address for other nodes. A server that listens on all interfaces is reached by

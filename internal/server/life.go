@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/base/backoff"
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/base/promise"
 	"github.com/grapnelhq/grapnel/internal/face/api"
@@ -164,7 +165,8 @@ func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	})
 	l.contacts = contacts.New(contacts.Options{Bounds: o.Bounds.Contacts, Engine: l.engine, Store: l.store, Sealer: l.passes(s), Log: o.Log,
 		PublicURL: o.PublicURL})
-	l.consents = consent.New(consent.Options{Bounds: o.Bounds.Consent, Engine: l.engine, Sender: s.sender, Random: rand.Reader, Log: o.Log})
+	l.consents = consent.New(consent.Options{Bounds: o.Bounds.Consent, Engine: l.engine, Sender: s.sender, Random: rand.Reader, Log: o.Log,
+		Leader: l.leader(bounds.Fill(o.Bounds.Ownership).AskWithin)})
 	return nil
 }
 

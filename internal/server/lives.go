@@ -166,7 +166,7 @@ func (l *life) besides(s *Server, api http.Handler) http.Handler {
 	if l.peers == nil {
 		return api
 	}
-	nodes := l.guarded(s, peer.Handler(l.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret}))
+	nodes := l.guarded(s, peer.Handler(answering{l.engine, l.consents}, peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == peer.Path {
 			nodes.ServeHTTP(w, r)

@@ -27,9 +27,17 @@ func (s *Shards) Others() []string {
 
 // owner is the address of the other node that owns an endpoint; empty: no known one does.
 func (s *Shards) owner(endpoint string) string {
+	return s.holder(s.cluster.Ownership.ShardOf(endpoint))
+}
+
+// Leader is the address of the other node that does the work that one node does for all; empty: no
+// known one does.
+func (s *Shards) Leader() string { return s.holder(leading) }
+
+// holder is the address of the other node that owns a shard; empty: no known one does.
+func (s *Shards) holder(shard int) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	shard := s.cluster.Ownership.ShardOf(endpoint)
 	if shard >= len(s.there) {
 		return "" // before the first look
 	}

@@ -55,7 +55,10 @@ func (s *Shards) Owns(endpoint string) bool {
 }
 
 // Leads says whether this node does the work that one node does for all.
-func (s *Shards) Leads() bool { return s == nil || s.stays(0, true) != nil }
+func (s *Shards) Leads() bool { return s == nil || s.stays(leading, true) != nil }
+
+// leading is the shard whose owner leads.
+const leading = 0
 
 // stays returns a shard that this node has and is not releasing; leased: only if its lease has not
 // expired. Else it returns nil. The caller reads of it what never changes.

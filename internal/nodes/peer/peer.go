@@ -1,6 +1,6 @@
 // Package peer is the protocol between nodes that share a store: hints about heads that another
 // node has to deliver, operators' orders about endpoints that another node owns, and questions that
-// only the owner can answer.
+// only the owner, or the leading node, can answer.
 //
 // Nothing depends on a hint: a node that does not get it finds the same heads in the store a moment
 // later. An order or a question that does not get through is answered with an error; asking again
@@ -50,6 +50,8 @@ type Engine interface {
 	OwnConsumers(queue string) []grapnel.Consumer
 	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
+	// Spend counts a challenge for consent if this node leads; back: it was not sent.
+	Spend(tenant string, hosts []string, back bool) error
 }
 
 // asked is a request from one node to another: one of its parts.
@@ -61,6 +63,14 @@ type asked struct {
 	Open    bool
 	CatchUp bool
 	Asking  string // a queue
+	Spend   *spend
+}
+
+// spend is a challenge for consent. A node of a version that does not know it counts none.
+type spend struct {
+	Tenant string
+	Hosts  []string
+	Back   bool
 }
 
 // told is the answer.
@@ -94,6 +104,8 @@ func Handler(e Engine, o Options) http.Handler {
 			a.Open = e.OwnOpen()
 		case q.Asking != "":
 			a.Asking = e.OwnConsumers(q.Asking)
+		case q.Spend != nil:
+			a.Error = carried(e.Spend(q.Spend.Tenant, q.Spend.Hosts, q.Spend.Back))
 		case q.CatchUp:
 			a.Error = carried(e.CatchUp(r.Context()))
 		default:
@@ -262,6 +274,12 @@ func (r *Client) Consumers(ctx context.Context, address, queue string) ([]grapne
 // CatchUp has a node read the latest configuration.
 func (r *Client) CatchUp(ctx context.Context, address string) error {
 	_, err := r.ask(ctx, address, &asked{CatchUp: true})
+	return err
+}
+
+// Spend has a node count a challenge for consent.
+func (r *Client) Spend(ctx context.Context, address, tenant string, hosts []string, back bool) error {
+	_, err := r.ask(ctx, address, &asked{Spend: &spend{Tenant: tenant, Hosts: hosts, Back: back}})
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -25,6 +26,7 @@ type node struct {
 	heads  chan []store.Head
 	queues chan []string
 	order  store.Order
+	spent  string
 	fails  error
 }
 
@@ -44,6 +46,10 @@ func (n *node) OwnConsumers(queue string) []grapnel.Consumer {
 	return []grapnel.Consumer{{Name: "w1", SeenAt: time.Unix(1, 0)}, {Name: queue, SeenAt: time.Unix(2, 0)}}
 }
 func (n *node) CatchUp(context.Context) error { return n.fails }
+func (n *node) Spend(tenant string, hosts []string, back bool) error {
+	n.spent = fmt.Sprint(tenant, hosts, back)
+	return n.fails
+}
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -134,6 +140,9 @@ func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	}
 	if err := r.CatchUp(t.Context(), url); err != nil {
 		t.Error(err)
+	}
+	if err := r.Spend(t.Context(), url, "acme", []string{"a.test", "b.test"}, true); err != nil || n.spent != "acme[a.test b.test] true" {
+		t.Errorf("a challenge arrived as %s, %v", n.spent, err)
 	}
 	// An error's code and detail reach the caller; the wrapped error, which is for the log, does
 	// not.

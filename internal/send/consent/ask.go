@@ -28,17 +28,15 @@ func (k *Keeper) Ask(ctx context.Context, id string, by grapnel.By) (grapnel.End
 // of a caller's ctx no longer matters: the receiver's answer would be lost.
 func (k *Keeper) ask(ctx context.Context, ep grapnel.Endpoint, by grapnel.By) (grapnel.Endpoint, error) {
 	now := k.moment()
-	giveBack, wait := k.take(&ep, now)
-	if wait > 0 {
-		return ep, &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: wait,
-			Detail: "Too many challenges were sent for the tenant, or to this host, in the last hour."}
-	}
-	ep, err := k.begin(ctx, ep, by, now)
-	if err != nil {
-		giveBack()
+	if err := k.spend(ctx, &ep, false); err != nil {
 		return ep, err
 	}
+	ep, err := k.begin(ctx, ep, by, now)
 	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		_ = k.spend(ctx, &ep, true) // where it fails, the tenant gets one challenge fewer in this hour
+		return ep, err
+	}
 	return k.end(ctx, &ep, k.challenge(ctx, &ep, now), by)
 }
 

@@ -232,3 +232,14 @@ func (b *bench) another(of *lagging) *consent.Keeper {
 	of.of = k
 	return k
 }
+
+// following is the engine of a node that does not lead.
+type following struct{ consent.Engine }
+
+func (following) Leads() bool { return false }
+
+// follower is the keeper of a node that does not lead.
+func (b *bench) follower(leader func(ctx context.Context, tenant string, hosts []string, back bool) error) *consent.Keeper {
+	return consent.New(consent.Options{Engine: following{b.engine}, Sender: b.sender, Random: rand.Reader,
+		Log: slog.New(slog.DiscardHandler), Leader: leader})
+}

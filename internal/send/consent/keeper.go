@@ -6,11 +6,11 @@
 //
 //   - A challenge is stored with the endpoint before it is sent. Of several nodes, or of a schedule
 //     and a person, that begin the same one, the revision of the endpoint lets one do so. A process
-//     that is killed meanwhile has used that challenge up.
+//     that is killed meanwhile has used that challenge up; the leading node sends the next one.
 //   - An answer counts for the address that was asked. If the endpoint has got another one since,
 //     the answer changes nothing.
-//   - Challenges of a tenant, and to a host, are limited (budget.go), as are those of one address
-//     without a person (Bounds.Tries).
+//   - Challenges of a tenant, and to a host, are limited over all nodes (budget.go). So are those of
+//     one address without a person (Bounds.Tries).
 //
 // It holds no delivery back: that is a paused endpoint's nature. It does not decide which endpoints
 // wait for consent: grapnel.Endpoint.AskConsent does, with every change of one.
@@ -112,8 +112,8 @@ func (k *Keeper) scheduled(ctx context.Context, id string) {
 	_, err := k.ask(ctx, ep, grapnel.By{Actor: grapnel.ActorItself})
 	switch grapnel.CodeOf(err) {
 	case "", grapnel.CodeConflict, grapnel.CodeUnavailable, grapnel.CodeRateLimited, grapnel.CodeNotFound, grapnel.CodeTenantEnds:
-		// it will be due again: another node was quicker, or the store or the budget refuses for
-		// now
+		// it will be due again: another node was quicker, or the store, the budget or the node that
+		// counts refuses for now
 	default:
 		k.o.Log.Warn("asking an address for consent failed; retrying", "endpoint", id, "tenant", ep.Tenant, "err", err)
 	}

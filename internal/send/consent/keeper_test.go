@@ -173,6 +173,47 @@ func TestTheBudgetOfChallenges(t *testing.T) {
 	})
 }
 
+// TestTheLeaderCountsForAllNodes: challenges of another node use the same budgets, so two nodes
+// send no more than one. A challenge that is not sent is given back, and none is sent while no node
+// counts.
+func TestTheLeaderCountsForAllNodes(t *testing.T) {
+	bubble(t, consent.Bounds{Every: time.Hour, PerHost: 10, Tries: 1}, func(t *testing.T, b *bench) {
+		var r receiver
+		b.create("ep", "acme", b.host("victim.test", &r))
+		time.Sleep(time.Second)
+		counted, away := 0, error(nil)
+		other := b.follower(func(_ context.Context, tenant string, hosts []string, back bool) error {
+			if away != nil {
+				return away
+			}
+			if counted++; back {
+				counted -= 2
+			}
+			return b.keeper.Spend(tenant, hosts, back)
+		})
+		away = grapnel.Errorf(grapnel.CodeUnavailable, "away")
+		if _, err := other.Ask(t.Context(), "ep", byPerson); err != away { //nolint:errorlint // it is returned as it is
+			t.Errorf("without a node that counts: %v", err)
+		}
+		away = nil
+		if err := other.Spend("acme", nil, false); grapnel.CodeOf(err) != grapnel.CodeUnavailable {
+			t.Errorf("a node that does not lead counts: %v", err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := other.Ask(ended, "ep", byPerson); err == nil || counted != 0 {
+			t.Errorf("a challenge that could not begin: %v; counted %d", err, counted)
+		}
+		for range 20 {
+			_, _ = other.Ask(t.Context(), "ep", byPerson)
+			_, _ = b.keeper.Ask(t.Context(), "ep", byPerson)
+		}
+		if n, _, _ := r.counts(); n != 10 {
+			t.Errorf("two nodes sent %d challenges to one host", n)
+		}
+	})
+}
+
 // TestProxyAndTokenServerAreAddresses: requests go there, too.
 func TestProxyAndTokenServerAreAddresses(t *testing.T) {
 	for what, edit := range map[string]func(*grapnel.Endpoint){

@@ -19,7 +19,7 @@ type Bounds struct {
 	First     time.Duration `bound:"1m" tiny:"100ms"`  // from the first challenge to the second; each pause is twice the one before
 	Longest   time.Duration `bound:"12h" tiny:"400ms"` // of these pauses
 	Timeout   time.Duration `bound:"10s"`              // of a challenge, if the policy's is longer
-	PerTenant int           `bound:"60" tiny:"60"`     // challenges of one tenant at once, and as many in each hour, at each node
+	PerTenant int           `bound:"60" tiny:"60"`     // challenges of one tenant at once, and as many in each hour
 	PerHost   int           `bound:"60" tiny:"60"`     // the same to one host, by all tenants
 	Names     int           `bound:"65536"`            // tenants, and hosts, without a debt in memory
 	AtOnce    int           `bound:"8"`                // challenges by schedule that run
@@ -28,7 +28,7 @@ type Bounds struct {
 
 // Engine is the part of the engine that is needed here.
 type Engine interface {
-	Leads() bool // or another node looks for endpoints that are due
+	Leads() bool // or another node looks for endpoints that are due, and counts challenges
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	EachEndpoint(scope store.Scope, see func(*grapnel.Endpoint) bool)
 	Consent(tenant string) grapnel.ConsentRule
@@ -50,6 +50,8 @@ type Options struct {
 	Random io.Reader // of ids and tokens; safe for concurrent use
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
+	// Leader has the leading node count a challenge (Spend); nil: this node is alone.
+	Leader func(ctx context.Context, tenant string, hosts []string, back bool) error
 }
 
 // Keeper asks the addresses of endpoints for consent.
