@@ -4,7 +4,7 @@
 It builds the binary, starts a server and a receiver on loopback, installs the clients at the versions of requirements.txt
 and package-lock.json into a cache, and prints a line for each client and way. It ends with 1 if one of them is answered
 otherwise than expected. Arguments choose among the rows, such as "python" or "http"; with --json alone it prints all of
-them as JSON, for the page on interoperability, and ends with 0.
+them as JSON, for the page on interoperability, and ends with 0; with --install alone it only installs.
 """
 
 import contextlib
@@ -129,6 +129,8 @@ def wrong(got, writes, delivery):
 def main():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "grapnel-interop"
     home = install(cache)
+    if sys.argv[1:] == ["--install"]:
+        return
     python = [home / "venv" / "bin" / "python", HERE / "client.py"]
     clients = (("python", "auto", python), ("python", "legacy", python), ("typescript", "auto", ["node", home / "client.mjs"]))
     receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)

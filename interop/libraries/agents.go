@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,7 +23,12 @@ func (l *lab) agents(ctx context.Context) ([]section, error) {
 		Client, Way, Protocol string
 		Wrong                 []string
 	}
-	if err := ask(ctx, l.root, []string{"python3", filepath.Join(agentsDir(l.root), "run.py"), "--json"}, "", &found); err != nil {
+	script := filepath.Join(agentsDir(l.root), "run.py")
+	// Installing is limited by nothing, as that of the libraries (fill); scriptTime is for the calls.
+	if out, err := exec.CommandContext(ctx, "python3", script, "--install").CombinedOutput(); err != nil { //nolint:gosec // of this repository
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	if err := ask(ctx, l.root, []string{"python3", script, "--json"}, "", &found); err != nil {
 		return nil, err
 	}
 	out := section{title: "Agents", about: "The official clients of the Model Context Protocol call tools of `grapnel mcp`, with and without `--allow-write`."}
