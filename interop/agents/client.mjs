@@ -3,20 +3,24 @@ import { readFileSync } from "node:fs";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ProgressNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 
 const job = JSON.parse(readFileSync(0, "utf8"));
 const transport = job.command
   ? new StdioClientTransport({ command: job.command[0], args: job.command.slice(1), env: job.env })
   : new StreamableHTTPClientTransport(new URL(job.url), { requestInit: { headers: { Authorization: `Bearer ${job.key}` } } });
 const client = new Client({ name: "interop", version: "1.0.0" });
+// onprogress of a call asks for notifications of progress, but the SDK drops those that it reads together with the call's answer.
+let heard = [];
+client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => void heard.push(params.message));
 await client.connect(transport);
 const { tools } = await client.listTools();
 const calls = [];
 for (const { tool, arguments: given } of job.calls) {
-  const heard = [];
+  heard = [];
   let result;
   try {
-    result = await client.callTool({ name: tool, arguments: given }, undefined, { onprogress: ({ message }) => heard.push(message) });
+    result = await client.callTool({ name: tool, arguments: given }, undefined, { onprogress: () => {} });
   } catch (refused) { // a tool that is not listed
     result = { content: [{ text: String(refused) }], isError: true };
   }

@@ -59,6 +59,7 @@ func (l *lab) serve(ctx context.Context, store string, flags ...string) (*server
 	flags = append([]string{"serve", "--listen", addr, "--store", store, "--egress-allow", "127.0.0.0/8"}, flags...)
 	s.cmd = exec.CommandContext(ctx, l.binary, flags...) //nolint:gosec
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}
+	s.cmd.Dir = l.dir // where a node of PostgreSQL keeps its session key
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
