@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,45 @@ func TestClientsAreWrittenFromTheGoldenDocument(t *testing.T) {
 		if head, _, _ := strings.Cut(string(text), "\n"); !strings.Contains(head, sum) {
 			t.Errorf("sdk/%s was written from another document: run make sdk, and review the change", name)
 		}
+	}
+}
+
+// TestNullsAndExamplesFollowTheirSchemas: values that may be null have null among the values
+// allowed, and an example of a parameter has the parameter's type. Linters look at both.
+func TestNullsAndExamplesFollowTheirSchemas(t *testing.T) {
+	enums, shown := 0, 0
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch is := v.(type) {
+		case []any:
+			for i, one := range is {
+				walk(fmt.Sprintf("%s/%d", at, i), one)
+			}
+		case map[string]any:
+			values, listed := is["enum"].([]any)
+			types, several := is["type"].([]any)
+			if listed && several {
+				if enums++; slices.Contains(types, any("null")) != slices.Contains(values, nil) {
+					t.Errorf("%s: of %v the values are %v", at, types, values)
+				}
+			}
+			schema, _ := is["schema"].(map[string]any)
+			if example, there := is["example"]; there && is["in"] != nil {
+				_, number := example.(float64)
+				if shown++; number != (schema["type"] == "integer" || schema["type"] == "number") {
+					t.Errorf("%s: %v is no %v", at, example, schema["type"])
+				}
+			}
+			for name, one := range is {
+				if name != "example" && name != "examples" {
+					walk(at+"/"+name, one)
+				}
+			}
+		}
+	}
+	walk("", published31().doc)
+	if enums == 0 || shown == 0 {
+		t.Errorf("%d values that may be null, and %d examples", enums, shown)
 	}
 }
 

@@ -129,7 +129,9 @@ func (d *describer) field(f strict.Field, u use) *huma.Schema {
 	}
 	if u == answered {
 		if null, said := f.Tag.Lookup("nullable"); said {
-			s.Nullable = null == "true"
+			if s.Nullable = false; null == "true" {
+				s = orNullSchema(s)
+			}
 		} else if f.Optional {
 			s.Nullable = false // it is left out instead
 		}
@@ -293,11 +295,11 @@ func (d *describer) operation(o *Operation) *huma.Operation {
 		_, rest, _ = strings.Cut(rest, "{")
 		name, _, _ := strings.Cut(rest, "}")
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
-			Example: example(o.Example.Path, name)})
+			Example: example(o.Example.Path, name, huma.TypeString)})
 	}
 	for _, p := range o.Query {
 		said := p.describe("query")
-		if said.Example = example(o.Example.Query, p.Name); p.Repeat && said.Example != nil {
+		if said.Example = example(o.Example.Query, p.Name, said.Schema.Type); p.Repeat && said.Example != nil {
 			said.Example = []any{said.Example}
 		}
 		op.Parameters = append(op.Parameters, said)
@@ -334,12 +336,16 @@ func show(content map[string]*huma.MediaType, example json.RawMessage) {
 	content[names[max(at, 0)]].Example = example
 }
 
-// example is a value of an example; nil: there is none.
-func example(of map[string]string, name string) any {
-	if value, there := of[name]; there {
-		return value
+// example is a value of an example, as one of a type; nil: there is none.
+func example(of map[string]string, name, kind string) any {
+	value, there := of[name]
+	switch {
+	case !there:
+		return nil
+	case kind == huma.TypeInteger || kind == huma.TypeNumber || kind == huma.TypeBoolean:
+		return json.RawMessage(value)
 	}
-	return nil
+	return value
 }
 
 // response is an answer that is not a problem.

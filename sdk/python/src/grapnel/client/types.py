@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 2d628212e0a560b47704ec8a152e563f8d5ae71bfa95eda403b2272ed96ce5c7."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 4f80adec1667b444372291c5b06cba14d058a805f6151662948cc72011e91b4a."""
 
 from __future__ import annotations
 
@@ -538,7 +538,7 @@ class Endpoint(TypedDict):
     "patterns in which a whole segment may be *; none: every type"
     filter: str | None
     "a CEL expression over event (type, key, data, metadata)"
-    format: Literal['standard', 'raw', 'cloudevents', 'batch']
+    format: Literal['standard', 'raw', 'cloudevents', 'batch', None]
     "form of the request; that of the policy's preset if not given, else standard"
     headers: dict[str, str]
     "sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"
@@ -554,7 +554,7 @@ class Endpoint(TypedDict):
     "of the requests; POST if not given"
     oauth2: EndpointOauth2 | None
     "client credentials (RFC 6749): requests carry a bearer token of this token server; none: they carry none"
-    ordering: Literal['key', 'none']
+    ordering: Literal['key', 'none', None]
     "none: events of one key do not wait for each other; that of the policy's preset if not given, else key"
     policy: str | Policy
     "the name of a preset or of a policy of the tenant, or a policy"
@@ -3136,7 +3136,7 @@ class Queue(TypedDict):
     "age of the oldest unfinished message; absent: none"
     oldest_at: NotRequired[str]
     "when the oldest was accepted"
-    ordering: Literal['key', 'none']
+    ordering: Literal['key', 'none', None]
     "none: events of one key do not wait for each other; that of the policy's preset if not given, else key"
     policy: str | Policy
     "the name of a preset or of a policy of the tenant, or a policy"
@@ -3772,7 +3772,7 @@ class TargetPatch(TypedDict):
 
 
 class Tenant(TypedDict):
-    consent: Literal['off', 'required']
+    consent: Literal['off', 'required', None]
     "required: an endpoint with a new address gets nothing until the address has answered a challenge; none: --consent"
     created_at: str | None
     "when it was registered, or the first of its settings was set; null: never"
