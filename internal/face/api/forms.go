@@ -74,7 +74,7 @@ var forms = strict.Forms{
 	"reason":   {Must: "must have at most 500 characters", Pattern: noControls, Least: 1, Most: longestReason},
 
 	"url":       {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
-	"proxy":     {Pattern: regexp.MustCompile(`^([hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+)?$`), Format: "uri", Example: "https://proxy.example.com:3128", Later: true},
+	"proxy":     {Pattern: regexp.MustCompile(`^([hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+)?$`), Example: "https://proxy.example.com:3128", Later: true},
 	"pem":       {Pattern: regexp.MustCompile(`^(\s*-----BEGIN [^\x00]*|\[redacted\])?$`), Later: true},
 	"secret":    {Pattern: signingKey, Later: true},
 	"rule":      {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},

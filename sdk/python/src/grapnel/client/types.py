@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 4f80adec1667b444372291c5b06cba14d058a805f6151662948cc72011e91b4a."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 41ad79756c7574d99cb41ae2aba1203855a8e750fb6d0dcaa7a58108cf3b2a4f."""
 
 from __future__ import annotations
 
