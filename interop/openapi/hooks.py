@@ -84,6 +84,11 @@ EXPLAINED = {
         r"^is required(, as in |: the |$)|^must begin with \S+://|^is unknown; |^is not in this program|together with a target|^needs a target",
         "what a broker needs depends on its kind, and a target gets no requests",
     ),
+    "certificates": (
+        r"/tls(/(ca|client_cert|client_key))?",
+        r"^has no |^is required besides|^is encrypted|^ended on|^needs a (url|broker|target)",
+        "text in PEM is looked at, a certificate needs its key, and both a connection over TLS",
+    ),
     "merge patches": (
         r".*/(per_second|scheme|verify|dsn|client_id|client_secret|token_url|schedule.*|jitter.*|classify.*|max_attempts|breaker.*)",
         r"^is required|^is not a field here|^is either a fraction",
