@@ -10,7 +10,7 @@ import (
 )
 
 // A challenge goes to an address whose owner may know nothing of it. So a tenant has a budget of
-// challenges, and so has each host, whoever sends them there. Both are in the memory of the leading
+// challenges, and so has each host, for those of all tenants. Both are in the memory of the leading
 // node, which counts the challenges of all nodes, so more nodes send no more challenges. Another
 // leader, or a restart, begins anew: no tenant can cause either. The pauses between the challenges
 // of one address are stored with its endpoint, and outlast both.

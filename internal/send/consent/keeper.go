@@ -9,8 +9,8 @@
 //     that is killed meanwhile has used that challenge up; the leading node sends the next one.
 //   - An answer counts for the address that was asked. If the endpoint has got another one since,
 //     the answer changes nothing.
-//   - Challenges of a tenant, and to a host, are limited over all nodes (budget.go). So are those of
-//     one address without a person (Bounds.Tries).
+//   - Challenges of a tenant, and to a host, are limited over all nodes (budget.go); so are those
+//     of one address without a person (Bounds.Tries).
 //
 // It holds no delivery back: that is a paused endpoint's nature. It does not decide which endpoints
 // wait for consent: grapnel.Endpoint.AskConsent does, with every change of one.
