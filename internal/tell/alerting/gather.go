@@ -45,7 +45,12 @@ const adminKeyFor = 24 * time.Hour
 func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Settings) *alert.Facts {
 	e := g.k.o.Engine
 	f := &alert.Facts{Now: now, Unread: map[string]bool{}}
-	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
+	sources := e.Sources(store.Everyone())
+	var eps []*grapnel.Endpoint // not their copies: each round would leave megabytes of them
+	e.EachEndpoint(store.Everyone(), func(ep *grapnel.Endpoint) bool {
+		eps = append(eps, ep)
+		return true
+	})
 	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
 		g.slow = now
 		g.readSlowly(ctx, f, eps, sources)
@@ -109,7 +114,7 @@ var ofTotals = []string{alert.DeadLetters, alert.DeadLetter, alert.FirstAttempts
 
 // addEndpoints adds the endpoints with their health and their earliest due delivery, and the
 // backlogs.
-func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint, settings alert.Settings) {
+func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []*grapnel.Endpoint, settings alert.Settings) {
 	ids := make([]string, len(eps))
 	for i := range eps {
 		ids[i] = eps[i].ID
@@ -125,7 +130,7 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		if until.IsZero() && strings.HasPrefix(eps[i].URL, "https:") && eps[i].Status != grapnel.EndpointDisabled {
 			f.Unread[alert.UnreadIn(alert.Certificate, eps[i].ID)] = true
 		}
-		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until,
+		f.Endpoints[i] = alert.Endpoint{Endpoint: eps[i], Health: healths[i], CertificateUntil: until,
 			ClientCertUntil: egress.ClientCertUntil(eps[i].TLS)}
 		at[eps[i].ID] = &f.Endpoints[i]
 		if f.Endpoints[i].Forgotten() {
@@ -198,7 +203,7 @@ func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert
 }
 
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
-func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint, sources []grapnel.Source) {
+func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []*grapnel.Endpoint, sources []grapnel.Source) {
 	tenants := append([]string{""}, g.k.o.Engine.Tenants()...)
 	_ = g.read(ctx, f, g.k.clear(ctx, f.Now), "deleting old alerts")
 	g.tenants.each(tenants, g.k.bounds.Tenants, func(i int) error {
@@ -217,7 +222,7 @@ func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []grapne
 	ids = nil
 	for i := range eps {
 		if strings.HasPrefix(eps[i].URL, "https:") {
-			secure, ids = append(secure, &eps[i]), append(ids, eps[i].ID)
+			secure, ids = append(secure, eps[i]), append(ids, eps[i].ID)
 		}
 	}
 	g.endpoints.each(ids, g.k.bounds.Turn, func(i int) error {

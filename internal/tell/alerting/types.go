@@ -17,7 +17,7 @@ type Engine interface {
 	Leads() bool // or another node evaluates
 	Tenants() []string
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
-	Endpoints(scope store.Scope) []grapnel.Endpoint
+	EachEndpoint(scope store.Scope, see func(*grapnel.Endpoint) bool)
 	Healths(ids []string) []grapnel.Health
 	Sources(scope store.Scope) []grapnel.Source
 	Keys(scope store.Scope) []grapnel.Key
