@@ -3,7 +3,13 @@
 package egress
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,5 +91,44 @@ func TestCloudSourcesAreGuarded(t *testing.T) {
 	c.Close()
 	if took := time.Since(began); took > 5*time.Second || len(open.links.open) > 0 {
 		t.Errorf("it took %v and left %d links", took, len(open.links.open))
+	}
+}
+
+// TestSourcesOfferTheirProtocol: a server of Google's speaks gRPC only with a client that offers h2
+// during the TLS handshake. A source offers it as an endpoint does.
+func TestSourcesOfferTheirProtocol(t *testing.T) {
+	a := newAuthority(t)
+	offered := make(chan []string, 1)
+	config := &tls.Config{Certificates: []tls.Certificate{a.issue(t, "pubsub.example", day(-1), day(1))}, NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			offered <- hello.SupportedProtos
+			return nil, nil
+		}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(serveConns(l, func(c net.Conn) { _ = tls.Server(c, config).Handshake() })) // and nothing more
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := json.Marshal(map[string]string{"type": "service_account", "client_email": "me@p.example", "private_key_id": "1",
+		"private_key": inPEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := sourceAt("https://pubsub.example:" + port)
+	src.Broker.Kind, src.Broker.Name, src.Broker.Password.Text = "pubsub", "projects/p/subscriptions/s", string(account)
+	s := sender(t, Options{Allow: loopback(), RootCAs: a.pool, Resolver: here{}})
+	if _, err := Consume(t.Context(), s, src, "", 1, 1<<20); err == nil || len(offered) == 0 {
+		t.Fatalf("a server that ends after the handshake: %v, %d handshakes", err, len(offered))
+	}
+	if got := <-offered; !slices.Contains(got, "h2") {
+		t.Errorf("the source offers %q", got)
 	}
 }

@@ -41,7 +41,7 @@ func Consume(ctx context.Context, s *Sender, src *grapnel.Source, proxy string, 
 	r := &route{endpoint: e, timeout: defaultTimeout, broker: &broker{kind: kind, place: place, target: e.Target}}
 	if place.Secure {
 		r.tls = s.tls.Clone()
-		r.tls.NextProtos = nil
+		r.tls.NextProtos = kind.ALPN
 	}
 	if err := errors.Join(r.prepareTLS(e), r.prepareProxies(s, "", proxy)); err != nil {
 		return nil, err
