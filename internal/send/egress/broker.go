@@ -193,15 +193,21 @@ func (l *link) explain(ctx context.Context, a *attempt, err error, result *Resul
 		if refused.RetryAfter > 0 {
 			result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = refused.RetryAfter, true
 		}
-	case l.failure() != nil:
-		result.fail(classify(l.failure())) // the library may have replaced the error
-	case errors.Is(err, context.DeadlineExceeded), time.Until(a.deadline) <= 0:
+	case l.failure() == nil && (errors.Is(err, context.DeadlineExceeded) || time.Until(a.deadline) <= 0):
 		result.fail(policy.ClassTimeout, "no confirmation within "+r.timeout.String()+", "+stage(a.stage.Load()).String())
 	default:
-		class, text := classify(err)
-		if class == policy.ClassProtocol {
-			text = cut("the broker failed: " + err.Error())
-		}
-		result.fail(class, text)
+		result.fail(l.classify(err))
 	}
+}
+
+// classify is that of requests, for an error that is no refusal.
+func (l *link) classify(err error) (policy.Class, string) {
+	if failed := l.failure(); failed != nil {
+		err = failed // the library may have replaced the error
+	}
+	class, text := classify(err)
+	if class == policy.ClassProtocol {
+		text = cut("the broker failed: " + err.Error())
+	}
+	return class, text
 }

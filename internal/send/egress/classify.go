@@ -31,13 +31,15 @@ func (e *dialError) Unwrap() error { return e.err }
 func classify(err error) (policy.Class, string) {
 	var dial *dialError
 	var op *net.OpError
+	var verify *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, errBlocked):
 		return policy.ClassBlocked, "the endpoint's address is one that deliveries may not go to"
 	case errors.As(err, &dial):
 		return dial.class, dial.text
-	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
-		// an alert after the handshake, as for a client certificate that is missing
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), errors.As(err, &verify):
+		// an alert after the handshake, as for a client certificate that is missing; or a handshake
+		// that a broker's driver made, as that of NATS does
 		return policy.ClassTLS, tlsText(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), op != nil,
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):

@@ -107,12 +107,10 @@ func (c *Consumer) explain(ctx context.Context, err error) error {
 		return brokers.ErrElsewhere
 	case errors.As(err, &refused):
 		text = fmt.Sprintf("the broker answered %d: %s", refused.Status, refused.Text)
-	case c.link.failure() != nil:
-		_, text = classify(c.link.failure())
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+	case c.link.failure() == nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
 		text = "the broker did not answer in time"
 	default:
-		text = "the broker failed: " + err.Error()
+		_, text = c.link.classify(err)
 	}
 	if password := c.link.route.endpoint.Target.Password.Text; password != "" {
 		text = strings.ReplaceAll(text, password, redacted)

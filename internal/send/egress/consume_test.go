@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/send/brokers"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 func sourceAt(address string) *grapnel.Source {
@@ -86,5 +88,22 @@ func TestConsumersCountAsLinks(t *testing.T) {
 	s.links.release(lent[0])
 	if _, err := s.links.lend(s, r, 1); err != nil {
 		t.Errorf("after a release: %v", err)
+	}
+}
+
+// TestCancelledDials: a library that gives up cancels its other dials. What is reported is the
+// failure that made it give up.
+func TestCancelledDials(t *testing.T) {
+	l := &link{}
+	l.dialled(&attempt{}, &dialError{class: policy.ClassTLS, text: "unknown authority"})
+	for _, cancelled := range []error{context.Canceled, &dialError{class: policy.ClassTLS, text: "context canceled", err: context.Canceled}} {
+		l.dialled(&attempt{}, cancelled)
+	}
+	if class, text := l.classify(errors.New("gave up")); class != policy.ClassTLS || text != "unknown authority" {
+		t.Errorf("%s: %s", class, text)
+	}
+	l.dialled(&attempt{}, nil)
+	if class, text := l.classify(errors.New("gave up")); class != policy.ClassProtocol || text != "the broker failed: gave up" {
+		t.Errorf("after a dial that succeeded %s: %s", class, text)
 	}
 }

@@ -233,8 +233,13 @@ func (l *link) dial(ctx context.Context, address string, secure *tls.Config) (_ 
 	return c, nil
 }
 
-// dialled notes how the last dial went.
+// dialled notes how the last dial went. A dial that the driver has cancelled says nothing about the
+// broker: a library that gives up cancels the dials that it made in parallel, and the failure that
+// made it give up is the one to report.
 func (l *link) dialled(a *attempt, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failed, l.last = err, a
