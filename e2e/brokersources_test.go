@@ -125,11 +125,11 @@ func broken(err error) (func([]byte, map[string]string) error, func()) {
 const confirmed = 5 * time.Second // patience of a producer for the broker's confirmation
 
 func (b *natsBroker) source() map[string]any {
-	return map[string]any{"kind": "nats", "address": "nats://" + b.address, "name": "EVENTS", "username": "me", "password": "hush"}
+	return map[string]any{"kind": "nats", "address": b.url("nats", "tls"), "name": "EVENTS", "username": "me", "password": "hush"}
 }
 
 func (b *natsBroker) producer(ctx context.Context) (func([]byte, map[string]string) error, func()) {
-	conn, err := nats.Connect("nats://me:hush@"+b.address, nats.NoReconnect())
+	conn, err := b.connect()
 	if err != nil {
 		return broken(err)
 	}
@@ -150,11 +150,11 @@ func (b *natsBroker) producer(ctx context.Context) (func([]byte, map[string]stri
 }
 
 func (b *rabbitBroker) source() map[string]any {
-	return map[string]any{"kind": "rabbitmq", "address": "amqp://" + b.address, "name": "all", "username": "me", "password": "hush"}
+	return map[string]any{"kind": "rabbitmq", "address": b.url("amqp", "amqps"), "name": "all", "username": "me", "password": "hush"}
 }
 
 func (b *rabbitBroker) producer(ctx context.Context) (func([]byte, map[string]string) error, func()) {
-	conn, err := amqp.Dial("amqp://me:hush@" + b.address)
+	conn, err := b.connect()
 	if err != nil {
 		return broken(err)
 	}
@@ -201,7 +201,7 @@ func (b *redisBroker) producer(ctx context.Context) (func([]byte, map[string]str
 func (b *kafkaBroker) source() map[string]any { return b.target() }
 
 func (b *kafkaBroker) producer(ctx context.Context) (func([]byte, map[string]string) error, func()) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.address), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(confirmed))
+	cl, err := b.connect(kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(confirmed))
 	if err != nil {
 		return broken(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
@@ -34,10 +33,14 @@ type brokerProcess struct {
 	command func() *exec.Cmd
 	ready   func(context.Context) error
 	running *process.Process
+	secure  *security // nil: the broker takes connections without TLS
 }
 
 func newBroker(t *testing.T, kind string) broker {
-	p := brokerProcess{t: t, dir: t.TempDir(), address: unusedAddress(t)}
+	return brokerOf(kind, brokerProcess{t: t, dir: t.TempDir(), address: unusedAddress(t)})
+}
+
+func brokerOf(kind string, p brokerProcess) broker {
 	switch kind {
 	case "redis":
 		return newRedisBroker(p)
@@ -125,11 +128,12 @@ type redisBroker struct {
 }
 
 func newRedisBroker(p brokerProcess) broker {
-	b := &redisBroker{brokerProcess: p, client: redis.NewClient(&redis.Options{Addr: p.address, Password: "hush", MaxRetries: -1})}
+	b := &redisBroker{brokerProcess: p, client: redis.NewClient(&redis.Options{Addr: p.address, Password: "hush", MaxRetries: -1,
+		TLSConfig: p.trust()})}
 	p.t.Cleanup(func() { _ = b.client.Close() })
 	b.command = func() *exec.Cmd {
-		return exec.Command("redis-server", "--port", b.port(), "--bind", "127.0.0.1", "--requirepass", "hush", "--appendonly", "yes",
-			"--appendfsync", "always", "--save", "", "--dir", b.dir)
+		return exec.Command("redis-server", append(b.flags("redis", "--port", b.port()), "--bind", "127.0.0.1", "--requirepass", "hush",
+			"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--dir", b.dir)...)
 	}
 	b.ready = func(ctx context.Context) error { return b.client.Ping(ctx).Err() }
 	return b
@@ -138,7 +142,7 @@ func newRedisBroker(p brokerProcess) broker {
 func (b *redisBroker) dedupes() bool { return false }
 
 func (b *redisBroker) target() map[string]any {
-	return map[string]any{"kind": "redis", "address": "redis://" + b.address, "name": "events", "password": "hush"}
+	return map[string]any{"kind": "redis", "address": b.url("redis", "rediss"), "name": "events", "password": "hush"}
 }
 
 func (b *redisBroker) read() (all []brokered) {
@@ -168,7 +172,8 @@ type natsBroker struct{ brokerProcess }
 func newNATSBroker(p brokerProcess) broker {
 	b := &natsBroker{p}
 	b.command = func() *exec.Cmd {
-		return exec.Command("nats-server", "-js", "-a", "127.0.0.1", "-p", b.port(), "-sd", b.dir, "--user", "me", "--pass", "hush")
+		return exec.Command("nats-server", append(b.flags("nats"), "-js", "-a", "127.0.0.1", "-p", b.port(), "-sd", b.dir, "--user", "me",
+			"--pass", "hush")...)
 	}
 	b.ready = func(ctx context.Context) error {
 		return b.with(func(js jetstream.JetStream) error {
@@ -180,7 +185,7 @@ func newNATSBroker(p brokerProcess) broker {
 }
 
 func (b *natsBroker) with(do func(jetstream.JetStream) error) error {
-	conn, err := nats.Connect("nats://me:hush@"+b.address, nats.NoReconnect())
+	conn, err := b.connect()
 	if err != nil {
 		return err
 	}
@@ -195,7 +200,7 @@ func (b *natsBroker) with(do func(jetstream.JetStream) error) error {
 func (b *natsBroker) dedupes() bool { return true }
 
 func (b *natsBroker) target() map[string]any {
-	return map[string]any{"kind": "nats", "address": "nats://" + b.address, "name": "events.{event.key}", "username": "me", "password": "hush",
+	return map[string]any{"kind": "nats", "address": b.url("nats", "tls"), "name": "events.{event.key}", "username": "me", "password": "hush",
 		"options": map[string]any{"stream": "EVENTS"}}
 }
 
@@ -235,7 +240,7 @@ func newRabbitBroker(p brokerProcess) broker {
 	epmd, dist := portOf(p.t), portOf(p.t)
 	node := "grapnel" + b.port() + "@localhost"
 	b.must(os.WriteFile(filepath.Join(b.dir, "rabbitmq.conf"), fmt.Appendf(nil,
-		"listeners.tcp.1 = %s\ndefault_user = me\ndefault_pass = hush\n", b.address), 0o600))
+		"%s\ndefault_user = me\ndefault_pass = hush\n", b.setting("rabbitmq", "listeners.tcp.1 = "+b.address)), 0o600))
 	b.must(os.WriteFile(filepath.Join(b.dir, "enabled_plugins"), []byte("[].\n"), 0o600))
 	b.command = func() *exec.Cmd {
 		cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -271,7 +276,7 @@ func portOf(t *testing.T) string {
 }
 
 func (b *rabbitBroker) with(do func(*amqp.Channel) error) error {
-	conn, err := amqp.Dial("amqp://me:hush@" + b.address)
+	conn, err := b.connect()
 	if err != nil {
 		return err
 	}
@@ -286,7 +291,7 @@ func (b *rabbitBroker) with(do func(*amqp.Channel) error) error {
 func (b *rabbitBroker) dedupes() bool { return false }
 
 func (b *rabbitBroker) target() map[string]any {
-	return map[string]any{"kind": "rabbitmq", "address": "amqp://" + b.address, "name": "events", "username": "me", "password": "hush",
+	return map[string]any{"kind": "rabbitmq", "address": b.url("amqp", "amqps"), "name": "events", "username": "me", "password": "hush",
 		"options": map[string]any{"routing_key": "{event.type}"}}
 }
 
@@ -320,12 +325,12 @@ func newKafkaBroker(p brokerProcess) broker {
 	b.must(os.WriteFile(config, fmt.Appendf(nil, `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%s
-listeners=PLAINTEXT://%s,CONTROLLER://127.0.0.1:%s
+listeners=CONTROLLER://127.0.0.1:%s,%s
 controller.listener.names=CONTROLLER
 log.dirs=%s/data
 offsets.topic.replication.factor=1
 num.partitions=4
-`, controller, b.address, controller, b.dir), 0o600))
+`, controller, controller, b.setting("kafka", "PLAINTEXT://"+b.address), b.dir), 0o600))
 	format := java("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", config)
 	if text, err := format.CombinedOutput(); err != nil {
 		p.t.Fatalf("%v: %s", err, text)
@@ -351,7 +356,7 @@ num.partitions=4
 }
 
 func (b *kafkaBroker) with(more []kgo.Opt, do func(*kgo.Client) error) error {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.address), kgo.RequestRetries(0)}, more...)...)
+	cl, err := b.connect(append(more, kgo.RequestRetries(0))...)
 	if err != nil {
 		return err
 	}
@@ -362,7 +367,11 @@ func (b *kafkaBroker) with(more []kgo.Opt, do func(*kgo.Client) error) error {
 func (b *kafkaBroker) dedupes() bool { return false }
 
 func (b *kafkaBroker) target() map[string]any {
-	return map[string]any{"kind": "kafka", "address": "kafka://" + b.address, "name": "events"}
+	t := map[string]any{"kind": "kafka", "address": b.url("kafka", "kafka+ssl"), "name": "events"}
+	if b.secure != nil {
+		t["username"], t["password"] = "me", "hush"
+	}
+	return t
 }
 
 func (b *kafkaBroker) read() (all []brokered) {
