@@ -67,7 +67,7 @@ func consumed(t *testing.T, b supply, messages, keys, kills int, pace time.Durat
 	<-produced
 	t.Logf("%d messages are written after %v", messages, time.Since(began).Round(time.Millisecond))
 	poison := 0
-	eventually(t, 10*time.Minute, "all messages are read", func() bool {
+	eventually(t, drained(), "all messages are read", func() bool {
 		pause(ctx, 500*time.Millisecond)
 		for k := range keys {
 			if status, _, _ := c.call(ctx, http.MethodGet, "/v1/events/"+fmt.Sprint("k", k, "-", messages/keys), nil); status != http.StatusOK {

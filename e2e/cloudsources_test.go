@@ -23,11 +23,11 @@ func TestCloudSourcesThroughKills(t *testing.T) {
 			beside(t, busy)
 			messages, keys, kills, pace := 200, 20, 3, 10*time.Millisecond
 			if soak() {
-				messages, kills, pace = 20_000, 60, 0
+				messages, kills, pace = 100_000, 60, 0
 			}
 			p := brokerProcess{t: t, dir: t.TempDir(), address: unusedAddress(t)}
 			if kind == "pubsub" {
-				consumed(t, newPubSubBroker(p, 10), messages, keys, kills, pace)
+				consumed(t, newPubSubBroker(p, 10, true), messages, keys, kills, pace)
 			} else {
 				consumed(t, newMoto(p, kind), messages, keys, kills, pace)
 			}
