@@ -3,7 +3,10 @@ package egress
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -91,9 +94,9 @@ func TestConsumersCountAsLinks(t *testing.T) {
 	}
 }
 
-// TestCancelledDials: a library that gives up cancels its other dials. What is reported is the
-// failure that made it give up.
-func TestCancelledDials(t *testing.T) {
+// TestCausesOfLinks: a library that gives up cancels its other dials. What is reported is the failure
+// that made it give up; a handshake that it made itself is a failure of TLS.
+func TestCausesOfLinks(t *testing.T) {
 	l := &link{}
 	l.dialled(&attempt{}, &dialError{class: policy.ClassTLS, text: "unknown authority"})
 	for _, cancelled := range []error{context.Canceled, &dialError{class: policy.ClassTLS, text: "context canceled", err: context.Canceled}} {
@@ -105,5 +108,9 @@ func TestCancelledDials(t *testing.T) {
 	l.dialled(&attempt{}, nil)
 	if class, text := l.classify(errors.New("gave up")); class != policy.ClassProtocol || text != "the broker failed: gave up" {
 		t.Errorf("after a dial that succeeded %s: %s", class, text)
+	}
+	verify := fmt.Errorf("nats: tls error: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
+	if class, text := l.classify(verify); class != policy.ClassTLS || text != "the TLS handshake failed: x509: certificate signed by unknown authority" {
+		t.Errorf("a handshake that the library made, %s: %s", class, text)
 	}
 }
