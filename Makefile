@@ -33,6 +33,7 @@ ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./interna
 # Tests of other packages that one goroutine plays too, or of whose kind shorter ones stay under the race detector: what the embedded store's
 # files have after each step, suites with tiny bounds, long tables of bad input, alerts of months. They run with what is ALONE.
 SINGLE  := TestLeastRights|TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk|TestStoreTiny|TestStoreSealed|TestTinyBounds
+SINGLE  := $(SINGLE)|TestTheReferenceIsWhole|TestPagesShowEverySetting|TestWhatAPageAsksFor
 SINGLE  := ^($(SINGLE)|TestDocumentedBoundsAreEnforced|TestHostileText|TestAnAlertThatLastsForMonths|TestDeadLettersAreTold)$$
 SINGLES := ./internal/store/sqlite ./internal/store/postgres ./internal/face/api ./internal/face/web ./internal/inbound/ingress ./internal/tell/alerting ./internal/base/plain
 
