@@ -109,15 +109,6 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 	return of.stream(), nil
 }
 
-// newestBlock is the block that a query finds; -1: none.
-func newestBlock(q *sqlite3.Stmt) (int64, error) {
-	block, found, err := rows.Next(q)
-	if !found {
-		return -1, err
-	}
-	return block, nil
-}
-
 // kinds are the numbers of the kinds of events that pass the filter.
 func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 	query, name := kindsQuery, ""

@@ -109,6 +109,15 @@ func holding(r *sqlite3.Conn, b *Bounds, query string, value int64, in window) f
 	}
 }
 
+// newestBlock is the block that a query finds; -1: none.
+func newestBlock(q *sqlite3.Stmt) (int64, error) {
+	block, found, err := rows.Next(q)
+	if !found {
+		return -1, err
+	}
+	return block, nil
+}
+
 // blockQuery is a query for the newest block from ?1 down to ?2 in which a condition on ?3 holds.
 func blockQuery(table, condition string) string {
 	return `WITH RECURSIVE b(n) AS (SELECT ?1 UNION ALL SELECT n - 1 FROM b WHERE n > ?2)
