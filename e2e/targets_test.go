@@ -92,7 +92,7 @@ func loose(d *dice) *target {
 
 // moody fails for more than a second in every three, in several ways, and has a circuit.
 func moody(d *dice) *target {
-	policy, rules := inline(time.Second, 1000, 2*time.Second, 10*time.Second)
+	policy, rules := inline(3*time.Second, 1000, 2*time.Second, 10*time.Second) // a busy machine may stand still for a second
 	policy["breaker"] = map[string]any{"failures": 3, "ratio": 0.5, "window": "2s", "probe": "200ms", "probe_max": "1s"}
 	rules.Breaker = true
 	began := time.Now()
