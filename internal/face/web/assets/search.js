@@ -25,6 +25,7 @@
     const show = async () => {
       const mine = ++turn, found = await find(input.value, input.selectionStart ?? input.value.length);
       if (mine !== turn) return;
+      const marked = options[at]?.label; // stays marked if it is still offered: Enter or Tab may be on its way
       options = found;
       list.replaceChildren(...found.map((o, i) => {
         const li = make("li", { id: name + "-" + i, textContent: o.label });
@@ -33,11 +34,11 @@
         li.addEventListener("pointerdown", e => { e.preventDefault(); pick(i); });
         return li;
       }));
-      mark(-1);
+      mark(found.findIndex(o => o.label === marked));
       open(found.length > 0 && document.activeElement === input);
     };
-    const pick = i => { const o = options[i]; open(false); o.pick(); };
     const shut = () => { turn++; open(false); mark(-1); };
+    const pick = i => { const o = options[i]; shut(); o.pick(); };
     input.addEventListener("keydown", e => {
       const shown = !list.hidden;
       if (e.key === "ArrowDown" || e.key === "ArrowUp") {
