@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 //go:embed templates/*.html
@@ -135,7 +137,15 @@ func (w *web) asset(rw http.ResponseWriter, r *http.Request) {
 
 // show answers with the page.
 func (v *visit) show(status int) error {
+	var ask errgroup.Group // the number beside Trouble is known when the page's own questions are answered
+	if r, s := v.Request, v.session; s != nil && !s.portal {
+		ask.Go(func() error {
+			v.web.trouble(r, s)
+			return nil
+		})
+	}
 	model, err := v.model()
+	_ = ask.Wait() // it cannot fail
 	if err != nil {
 		return err
 	}

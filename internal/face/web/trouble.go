@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
@@ -52,12 +54,20 @@ func (w *web) lastTrouble(of [32]byte) *lastTrouble {
 }
 
 func readTrouble(ctx context.Context, c *client.Client, most int) (t trouble, err error) {
-	alerts, err := c.Alerts(ctx, client.AlertFilter{State: "firing", Limit: most})
-	if err != nil {
-		return t, err
-	}
-	issues, err := c.Issues(ctx, client.IssueFilter{States: []string{"open"}, Limit: most})
-	if err != nil {
+	var (
+		alerts *client.Page[client.Alert]
+		issues *client.Page[client.Issue]
+		ask    errgroup.Group
+	)
+	ask.Go(func() (err error) {
+		alerts, err = c.Alerts(ctx, client.AlertFilter{State: "firing", Limit: most})
+		return err
+	})
+	ask.Go(func() (err error) {
+		issues, err = c.Issues(ctx, client.IssueFilter{States: []string{"open"}, Limit: most})
+		return err
+	})
+	if err := ask.Wait(); err != nil {
 		return t, err
 	}
 	t.MoreAlerts, t.MoreIssues = alerts.Next != "", issues.Next != ""
