@@ -217,7 +217,8 @@ func TestDisablingCountsThroughKills(t *testing.T) {
 	eventually(t, 10*time.Second, "what waited is dropped", func() bool { return len(p.rows("pending"))+len(p.rows("held")) == 0 })
 	p.kill()
 	p.send(3)
-	// The success made due what waited: on a busy machine some of it came before the answers were 404 again.
+	// The success made due what waited: on a busy machine some of it came before the answers were
+	// 404 again.
 	eventually(t, 10*time.Second, "all else is on record as dropped", func() bool {
 		dropped := len(p.rows("dropped"))
 		return dropped+len(p.rows("delivered")) == p.sent && dropped >= most+3

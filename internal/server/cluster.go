@@ -59,7 +59,7 @@ func (a answering) Spend(tenant string, hosts []string, back bool) error {
 // counting for others, so nothing is sent without its answer.
 func (l *life) leader(within time.Duration) func(ctx context.Context, tenant string, hosts []string, back bool) error {
 	return func(ctx context.Context, tenant string, hosts []string, back bool) error {
-		err := error(nil)
+		var err error
 		address := l.engine.Shards().Leader()
 		if address != "" {
 			ctx, cancel := context.WithTimeout(ctx, within)

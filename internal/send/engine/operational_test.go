@@ -376,8 +376,8 @@ func TestWhatExpiresIsNamedByThePage(t *testing.T) {
 					}
 					return
 				}
-				// An attempt after the restart reads its event as well, and so does a delivery that ends at a moment
-				// of its own: probes decide how many do.
+				// An attempt after the restart reads its event as well, and so does a delivery that
+				// ends at a moment of its own: probes decide how many do.
 				if named < n/2 || pages > 4 || events-pages > len(r.log())+n-named || deliveries > 0 {
 					t.Errorf("%d reads of events, %d for %d together, %d of deliveries", events, pages, named, deliveries)
 				}

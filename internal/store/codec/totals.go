@@ -107,8 +107,8 @@ func DecodeTotals(b []byte) (grapnel.Totals, error) {
 	return t, nil
 }
 
-// AddTotals adds them to others. That takes a third of the time of decoding and adding them, as most
-// of their counters are zero and totals are kilobytes. After an error only a part of them was added.
+// AddTotals adds them to others. It touches no counter that is zero, as most of the kilobytes of
+// totals are. After an error only a part of them was added.
 func AddTotals(b []byte, to *grapnel.Totals) error {
 	d := decoder{b: b}
 	for _, n := range countsOf(to) {

@@ -29,7 +29,7 @@ const (
 	rangeQuery   = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? ORDER BY due, seq LIMIT ?)`
 	leasedDueQuery = "SELECT due FROM pending WHERE target = ? AND token IS NOT NULL LIMIT ?"
-	// backlogsQuery leaves out what is not counted: a name costs more than its row.
+	// backlogsQuery skips other statuses and zeros before it looks the name of an endpoint up.
 	backlogsQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target WHERE y.status IN (1, 4)
 		AND y.n > 0 AND (?1 = '' OR y.tenant = (SELECT number FROM tenant WHERE name = ?1)) ORDER BY y.target`
 	anyLeasedQuery = "SELECT EXISTS (SELECT 1 FROM pending WHERE token IS NOT NULL)"

@@ -51,7 +51,7 @@ func (k *look) enough() bool {
 	return k.late()
 }
 
-// spent says whether no further block may be looked into, after so many more. Some blocks are
+// spent counts blocks that were looked into, and says whether no further one may be. Some blocks are
 // looked into in any case, so that a search that goes on comes to an end.
 func (k *look) spent(more int64) bool {
 	if k == nil {

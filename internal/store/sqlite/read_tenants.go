@@ -11,8 +11,8 @@ import (
 )
 
 // The tally has the latest hour of an endpoint that is not older than store.HoursKept, else its
-// latest day has it. Its rows are in the order of the endpoints, so it is read as a whole: by number,
-// because a name of each row costs more than the row.
+// latest day has it. Its rows are in the order of the endpoints, so it is read as a whole: by
+// number, so that no name is looked up and copied for a row.
 const (
 	tenantTallyQuery = "SELECT target, tenant, status, n, hour FROM tally WHERE status IN (1, 4) AND (?1 = 0 OR tenant = ?1) ORDER BY target"
 	latestDayQuery   = "SELECT max(day) FROM total_day WHERE target = ?"

@@ -138,8 +138,8 @@ func (c Columns[R]) Read(q *sqlite3.Stmt, r *R) {
 	}
 }
 
-// Indexes of statuses that SQL names, as the index of undelivered deliveries leaves out the delivered
-// ones; and the last one.
+// Indexes of statuses that SQL names, as the index of undelivered deliveries leaves out the
+// delivered ones; and the last one.
 const (
 	StatusPending   = 1
 	StatusDelivered = 3
