@@ -80,6 +80,11 @@ func through(t *testing.T, b broker, events, keys, kills int, pace time.Duration
 	})
 	took := time.Since(began)
 	judgeBrokered(t, b, made.Secret, events, keys, crashes)
+	if t.Failed() {
+		for _, is := range c.some(url.Values{}, 1000) {
+			t.Logf("%s is %s %s after %d attempts", is.EventID, is.Status, is.ReasonCode, is.Attempts)
+		}
+	}
 	t.Logf("%d events, %d crashes, %v", events, crashes, took.Round(time.Millisecond))
 }
 
@@ -180,7 +185,8 @@ func judgeBrokered(t *testing.T, b broker, secret string, events, keys, crashes 
 			early++
 			t.Errorf("%s came after %s-%d", id, key, last[key])
 		default:
-			t.Fatalf("%s came where %s-%d was due: events are lost", id, key, last[key]+1)
+			t.Errorf("%s came where %s-%d was due", id, key, last[key]+1)
+			last[key] = n
 		}
 	}
 	for k := range keys {
