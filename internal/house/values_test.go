@@ -15,7 +15,7 @@ var lists = []struct {
 	kind, in, places, except string
 }{
 	{"Status", "delivery.go", "delivery.go:Statuses internal/store/sqlite/rows/columns.go internal/face/api/reason.go", ""},
-	{"ReasonCode", "delivery.go", "internal/face/api/reason.go:failures internal/base/search/search.go:Reasons stats.go", "ReasonNone ReasonTest ReasonLater"},
+	{"ReasonCode", "delivery.go", "internal/face/words/delivery.go:reasons internal/base/search/search.go:Reasons stats.go", "ReasonNone ReasonTest ReasonLater"},
 	{"Trigger", "delivery.go", "internal/store/codec/fields.go:Triggers", ""},
 	{"HealthState", "health.go", "health.go:HealthStates internal/face/words/overview.go wire/overview.go", ""},
 	{"Class", "policy/policy.go", "policy/policy.go:Classes internal/store/codec/fields.go:Classes", ""},

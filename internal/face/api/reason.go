@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/internal/send/egress"
 )
 
@@ -132,7 +133,7 @@ func (s situation) ended() string {
 	case grapnel.Delivered:
 		return fmt.Sprintf("delivered: attempt %d succeeded", d.AttemptsMade)
 	case grapnel.Failed:
-		return "failed: " + failures[d.ReasonCode]
+		return "failed: " + words.FailedBecause(d.ReasonCode)
 	case grapnel.Dropped:
 		return "dropped: its endpoint accepted no deliveries when it was due"
 	case grapnel.Discarded:
@@ -141,18 +142,6 @@ func (s situation) ended() string {
 		return "skipped: an operator acknowledged it"
 	}
 	return string(d.Status)
-}
-
-// failures says what a reason code means.
-var failures = map[grapnel.ReasonCode]string{
-	grapnel.ReasonNone:         "no reason was recorded",
-	grapnel.ReasonExhausted:    "its attempts are used up",
-	grapnel.ReasonPermanent:    "the policy treats its outcome as permanent",
-	grapnel.ReasonRejected:     "its receiver rejected it",
-	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
-	grapnel.ReasonEndpointGone: "its endpoint was deleted",
-	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",
-	grapnel.ReasonErased:       "its event was erased before it could be delivered",
 }
 
 // notBefore is what the publisher of a delivery behind its key has asked for.

@@ -55,18 +55,6 @@ const (
 	mostGroups = 12
 )
 
-// reasonWords says why a delivery failed.
-var reasonWords = map[grapnel.ReasonCode]string{
-	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error",
-	grapnel.ReasonRejected: "rejected by the receiver",
-	grapnel.ReasonExpired:  "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
-	grapnel.ReasonErased: "event erased",
-}
-
-func reasonSaid(code grapnel.ReasonCode) string {
-	return cmp.Or(reasonWords[code], string(code), "unknown reason")
-}
-
 var deadViews = []namedSearch{
 	{"All", ""}, {"Attempts used up", "reason:exhausted"}, {"Permanent errors", "reason:permanent"}, {"Expired", "reason:expired"},
 	{"Rejected", "reason:rejected"}, {"Timed out", "error:timeout"}, {"Server errors", "code:5xx"},
@@ -104,7 +92,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	}
 	for i := range found.Data {
 		d := &found.Data[i]
-		row := deadRow{deliveryRow: v.deliveryRow(d), Reason: reasonSaid(d.ReasonCode), Note: d.Note}
+		row := deadRow{deliveryRow: v.deliveryRow(d), Reason: words.Reason(d.ReasonCode), Note: d.Note}
 		row.Left, row.Soon = left(d.DaysLeft)
 		m.Rows = append(m.Rows, row)
 	}
@@ -161,7 +149,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
 			g = &deadGroup{Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID),
-				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q))}
+				Reason: words.Reason(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q))}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))
 			}

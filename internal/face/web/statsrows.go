@@ -118,7 +118,7 @@ func (v *visit) statsReason(s *statsState, r client.Reason, most int64) statsRea
 		}
 	} else {
 		code := grapnel.ReasonCode(r.Name)
-		out.Name = reasonSaid(code)
+		out.Name = words.Reason(code)
 		if slices.Contains(grammar.Reasons(), code) {
 			q = token{"reason", r.Name}.String()
 		}

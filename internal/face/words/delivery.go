@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/grapnelhq/grapnel"
@@ -56,6 +57,24 @@ func Ended(d *wire.Delivery) string {
 	}
 	return "It was discarded."
 }
+
+// reasons are why deliveries failed: in a list, and as a sentence ends.
+var reasons = map[grapnel.ReasonCode]struct{ short, long string }{
+	grapnel.ReasonNone:         {"unknown reason", "no reason was recorded"},
+	grapnel.ReasonExhausted:    {"attempts used up", "its attempts are used up"},
+	grapnel.ReasonPermanent:    {"permanent error", "the policy treats its outcome as permanent"},
+	grapnel.ReasonRejected:     {"rejected by the receiver", "its receiver rejected it"},
+	grapnel.ReasonExpired:      {"expired", "the next attempt would have been later than the policy allows"},
+	grapnel.ReasonEndpointGone: {"endpoint deleted", "its endpoint was deleted"},
+	grapnel.ReasonDamaged:      {"outcome not recorded", "the store refused the record of its last outcome"},
+	grapnel.ReasonErased:       {"event erased", "its event was erased before it could be delivered"},
+}
+
+// Reason is why a delivery failed, in a list: "attempts used up".
+func Reason(code grapnel.ReasonCode) string { return cmp.Or(reasons[code].short, string(code)) }
+
+// FailedBecause is why a delivery failed, as a sentence ends: "its attempts are used up".
+func FailedBecause(code grapnel.ReasonCode) string { return reasons[code].long }
 
 // Tried is what happened to a delivery so far: "It answered 503 three times and timed out once."
 func Tried(d *wire.Delivery) string {
