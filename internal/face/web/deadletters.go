@@ -35,6 +35,8 @@ type deadGroup struct {
 	Left         string // time until retention deletes the first one
 	Soon         bool
 	Href, Replay string
+	Discard      string // where the dead letters that Search finds are discarded; empty: the session may not
+	Search       string
 
 	n       int
 	days    *int
@@ -149,9 +151,12 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
 			g = &deadGroup{Endpoint: cmp.Or(d.EndpointName, d.EndpointID), At: v.ownerLink(d.EndpointID),
-				Reason: words.Reason(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q))}
+				Reason: words.Reason(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q)), Search: q}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))
+			}
+			if v.mayDo("/dead-letters/discard") && d.ReasonCode != "" { // without it the search would find those of all reasons
+				g.Discard = v.link("/dead-letters/discard")
 			}
 			by[place{d.EndpointID, d.ReasonCode}] = g
 			order = append(order, g)

@@ -370,6 +370,69 @@ func TestDeadLettersThatWereNotAllSearched(t *testing.T) {
 	}
 }
 
+// TestAGroupOfDeadLettersIsDiscarded: its button, pressed as a browser without scripts does, discards
+// the dead letters of its endpoint and its reason alone. With scripts it asks before. A session
+// without the scope has no button, nor have letters without a reason: no search finds those alone.
+func TestAGroupOfDeadLettersIsDiscarded(t *testing.T) {
+	s := newSite(t, nil)
+	var q url.Values
+	var discarded []string
+	s.api.asked = func(r *http.Request) {
+		q = r.URL.Query()
+		if id, is := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v1/deliveries/"), "/discard"); is {
+			discarded = append(discarded, id)
+		}
+	}
+	scope := "admin"
+	s.api.edit = func(name string, answer any) any {
+		doc, _ := answer.(map[string]any)
+		switch name {
+		case "whoami":
+			doc["scopes"] = []string{scope}
+		case "dead_letters":
+			var found []any
+			for i, d := range doc["data"].([]any) {
+				d := d.(map[string]any)
+				d["reason_code"] = []string{"exhausted", "exhausted", "permanent", "exhausted", "exhausted", ""}[i]
+				if (!q.Has("endpoint") || q.Get("endpoint") == d["endpoint_id"]) && (!q.Has("reason_code") || q.Get("reason_code") == d["reason_code"]) {
+					found = append(found, d)
+				}
+			}
+			doc["data"] = found
+		}
+		return answer
+	}
+	s.signIn()
+	forms := func() [][]string {
+		return regexp.MustCompile(`(?s)<form method="post" action="(/dead-letters/discard)">(.*?)</form>`).
+			FindAllStringSubmatch(s.ask("GET", "/dead-letters", nil).Body.String(), -1)
+	}
+	var all []string
+	for _, form := range forms() {
+		values := url.Values{}
+		for _, in := range regexp.MustCompile(`name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(form[2], -1) {
+			values.Add(in[1], html.UnescapeString(in[2]))
+		}
+		discarded = nil
+		w := s.ask("POST", form[1], values)
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/dead-letters" || !strings.Contains(form[2], ` data-sure="Dead letters of `) {
+			t.Errorf("%s: answered %d %v", form[2], w.Code, w.Header())
+		}
+		all = append(all, strings.Join(discarded, " "))
+	}
+	want := []string{"dlv_01m83zjttpeepjektrv56p5000 dlv_01m83zdk5d5b3d6h8kn7ckn000", "dlv_01m83zjttgqbg3c84e3r331000 dlv_01m83zdk5d9k2p9p14d6337000",
+		"dlv_01m83zdk5dgdb2b003w74rq000"}
+	if !slices.Equal(all, want) {
+		t.Errorf("the buttons discarded %q, want %q", all, want)
+	}
+	scope = "read"
+	s.cookies = nil
+	s.signIn()
+	if left := forms(); len(left) > 0 {
+		t.Errorf("a session that may only read has %q", left)
+	}
+}
+
 // TestAReplayNamesItsErrorClassAndStatusCode: in words, and in the preview of the rest.
 func TestAReplayNamesItsErrorClassAndStatusCode(t *testing.T) {
 	r := &client.Replay{EndpointID: "ep_1"}
