@@ -29,7 +29,7 @@ type Delivery struct {
 	Last          *Last              `json:"last" nullable:"true" doc:"the last attempt; null: none was made"`
 	Marks
 	PurgeAt  *time.Time       `json:"purge_at" nullable:"true" doc:"when it is purged; null: it is not finished, or is never purged"`
-	DaysLeft *int             `json:"days_left" nullable:"true" doc:"whole days until purge_at"`
+	DaysLeft *int             `json:"days_left" nullable:"true" doc:"days until purge_at, rounded up: 1 in the last 24 hours; 0: it may be purged now"`
 	Attempts []Attempt        `json:"attempts,omitzero" doc:"only for a single delivery"`
 	Message  *ChannelMessage  `json:"message,omitempty" doc:"only for a single delivery to a channel: the request that its service gets"`
 	Planned  []policy.Planned `json:"planned,omitzero" doc:"the attempts that follow if each fails; only when one delivery is asked for"`

@@ -46,14 +46,19 @@ func TestDeadLetters(t *testing.T) {
 	if q := a.asked[len(a.asked)-1]; !q.DeadLetters {
 		t.Errorf("asked for %+v", q)
 	}
-	w.clock = w.clock.Add(36 * time.Hour)
-	for id, want := range map[string]float64{first: 28, third: 0} {
-		d := w.must(200, "GET", "/v1/deliveries/"+id, "")
-		finished, err := time.Parse(wire.TimeLayout, d["finished_at"].(string))
-		purged, err2 := time.Parse(wire.TimeLayout, d["purge_at"].(string))
-		if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want ||
-			kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
-			t.Errorf("%v is kept for %v, days left %v", d["type"], kept, d["days_left"])
+	for _, step := range []struct {
+		later        time.Duration
+		first, third float64 // days left, of which the begun one counts
+	}{{-time.Second, 30, 2}, {2 * time.Second, 30, 2}, {36*time.Hour - time.Second, 29, 1}, {12*time.Hour - time.Nanosecond, 29, 1}, {time.Nanosecond, 28, 0}} {
+		w.clock = w.clock.Add(step.later)
+		for id, want := range map[string]float64{first: step.first, third: step.third} {
+			d := w.must(200, "GET", "/v1/deliveries/"+id, "")
+			finished, err := time.Parse(wire.TimeLayout, d["finished_at"].(string))
+			purged, err2 := time.Parse(wire.TimeLayout, d["purge_at"].(string))
+			if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want ||
+				kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
+				t.Errorf("%v is kept for %v, days left %v, want %v", d["type"], kept, d["days_left"], want)
+			}
 		}
 	}
 	w.as(acmeAdmin, 404, "PATCH", "/v1/deliveries/"+first, `{"note":"mine"}`)

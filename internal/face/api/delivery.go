@@ -237,7 +237,7 @@ func (l *look) view(d *grapnel.Delivery) (wire.Delivery, error) {
 	keep := l.a.Keep()
 	if kept := keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
-		v.PurgeAt, v.DaysLeft = timeOf(end), new(max(0, int(end.Sub(l.c.now)/day)))
+		v.PurgeAt, v.DaysLeft = timeOf(end), new(max(0, int((min(kept, end.Sub(l.c.now))+day-1)/day))) // it may finish after now was read
 	}
 	return v, nil
 }

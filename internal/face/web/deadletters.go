@@ -137,6 +137,12 @@ func left(days *int) (text string, soon bool) {
 	return say.Many(*days, "day", "days"), *days <= soonDays
 }
 
+// purgedIn is when retention deletes a delivery, as a sentence ends.
+func purgedIn(days *int) string {
+	text, _ := left(days)
+	return map[bool]string{true: text, false: "in " + text}[*days <= 0]
+}
+
 // groups counts by endpoint and reason.
 func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 	type place struct {
@@ -220,11 +226,7 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		m.Verdict.Pieces = []piece{{words.DeadLetters(exact), toneBad}}
 	}
 	if counted.Next == "" && first != nil {
-		text, _ := left(first)
-		m.Verdict.Next = "Retention deletes the first one in " + text + "."
-		if *first <= 0 {
-			m.Verdict.Next = "Retention deletes the first one today."
-		}
+		m.Verdict.Next = "Retention deletes the first one " + purgedIn(first) + "."
 	}
 	m.Verdict.Next = strings.TrimSpace("They are stored with their original bytes. " + m.Verdict.Next)
 	m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Issues", Href: v.link("/issues")})

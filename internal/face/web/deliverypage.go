@@ -72,7 +72,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	}
 	out.Next = strings.TrimSpace(out.Next)
 	if d.PurgeAt != nil && d.DaysLeft != nil && d.Status != grapnel.Delivered {
-		out.Next += fmt.Sprintf(" Retention deletes it in %s.", say.Many(*d.DaysLeft, "day", "days"))
+		out.Next += " Retention deletes it " + purgedIn(d.DaysLeft) + "."
 	}
 	offer := func(a act, verb string) { v.offer(&out, "/deliveries/{id}/"+verb, d.ID, a) }
 	switch {

@@ -370,6 +370,33 @@ func TestDeadLettersThatWereNotAllSearched(t *testing.T) {
 	}
 }
 
+// TestThePurgeIsNamed: in days, of which the begun one counts; 0 is today.
+func TestThePurgeIsNamed(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for days, want := range map[int]string{0: " today.", 1: " in 1 day.", 30: " in 30 days."} {
+		s.api.edit = func(name string, answer any) any {
+			doc, _ := answer.(map[string]any)
+			all, _ := doc["data"].([]any)
+			switch name {
+			case "delivery":
+				all, doc["status"], doc["purge_at"] = []any{doc}, "failed", "2026-12-23T10:35:17Z"
+				fallthrough
+			case "dead_letters":
+				for _, d := range all {
+					d.(map[string]any)["days_left"] = days
+				}
+			}
+			return answer
+		}
+		for path, says := range map[string]string{"/dead-letters": "Retention deletes the first one", "/deliveries/dlv_1": "Retention deletes it"} {
+			if body := s.ask("GET", path, nil).Body.String(); !strings.Contains(body, says+want) {
+				t.Errorf("%s does not say %s%s: %s", path, says, want, body)
+			}
+		}
+	}
+}
+
 // TestAGroupOfDeadLettersIsDiscarded: its button, pressed as a browser without scripts does, discards
 // the dead letters of its endpoint and its reason alone. With scripts it asks before. A session
 // without the scope has no button, nor have letters without a reason: no search finds those alone.

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 41ad79756c7574d99cb41ae2aba1203855a8e750fb6d0dcaa7a58108cf3b2a4f."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is af62803bc1d80b7d87784ff0a9e263bf89e893ba04f988813236b8b49845e544."""
 
 from __future__ import annotations
 
@@ -452,7 +452,7 @@ class Delivery(TypedDict):
     attempts_made: int
     created_at: str
     days_left: int | None
-    "whole days until purge_at"
+    "days until purge_at, rounded up: 1 in the last 24 hours; 0: it may be purged now"
     discard_reason: str | None
     discarded_at: str | None
     "when a person discarded it: it is no dead letter any more since then"
