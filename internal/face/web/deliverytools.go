@@ -136,8 +136,8 @@ func (m *deliveryModel) audit(v *visit, d *client.Delivery) error {
 		}
 		return err
 	}
-	for _, a := range found.Data {
-		m.Audit = append(m.Audit, auditLine{v.at(a.At), strings.ReplaceAll(string(a.Verb), "_", " "), a.Actor, a.Reason})
+	for i := range found.Data {
+		m.Audit = append(m.Audit, v.audited(&found.Data[i]))
 	}
 	return nil
 }

@@ -100,8 +100,7 @@ func endpoint(v *visit, e *client.Endpoint) (endpointModel, error) {
 	}
 	m.LanesMore = lanes.Next != ""
 	for i := range audit.Data {
-		a := &audit.Data[i]
-		m.Audit = append(m.Audit, auditLine{v.at(a.At), string(a.Verb), a.Actor, a.Reason})
+		m.Audit = append(m.Audit, v.audited(&audit.Data[i]))
 	}
 	m.settings(v, e)
 	m.Edit, m.Rotate, m.Delete = v.ifMay("/endpoints/{id}/edit"), v.ifMay("/endpoints/{id}/rotate"), v.ifMay("/endpoints/{id}/delete")

@@ -156,6 +156,29 @@ func TestPortalsNameQueues(t *testing.T) {
 	}
 }
 
+// TestActorsGoByTheirNames: the pages of an endpoint and a delivery say who acted as the audit does:
+// an API key by its name, an actor without one by its id.
+func TestActorsGoByTheirNames(t *testing.T) {
+	for path, want := range map[string]string{"/endpoints/ep_1": "test send by ", "/deliveries/dlv_1": `test send</td><td class="soft">`} {
+		s := newSite(t, nil)
+		s.signIn()
+		for _, actor := range []string{"admin", "key_admin"} {
+			s.api.edit = func(name string, answer any) any {
+				if doc, _ := answer.(map[string]any); name == "audit" {
+					a := doc["data"].([]any)[0].(map[string]any)
+					if a["verb"] = "test_send"; actor == "key_admin" {
+						delete(a, "actor_name")
+					}
+				}
+				return answer
+			}
+			if body := s.ask("GET", path, nil).Body.String(); !strings.Contains(body, want+actor+" <") && !strings.Contains(body, want+actor+"<") {
+				t.Errorf("%s does not say %s%s: %s", path, want, actor, body)
+			}
+		}
+	}
+}
+
 // TestDeliveriesNameTheirOwner: a delivery to a queue or a channel has its name and a link to its
 // page.
 func TestDeliveriesNameTheirOwner(t *testing.T) {
