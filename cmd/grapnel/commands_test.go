@@ -177,6 +177,9 @@ func TestRequests(t *testing.T) {
 		{args: `endpoints pause ep_1 --reason why`, want: request{"POST", "/v1/endpoints/ep_1/pause", `{"reason":"why"}`, ""}},
 		{args: `endpoints resume ep_1 --reason why`, want: request{"POST", "/v1/endpoints/ep_1/resume", `{"reason":"why"}`, ""}},
 		{args: `endpoints probe ep_1 --reason why`, want: request{"POST", "/v1/endpoints/ep_1/probe", `{"reason":"why"}`, ""}},
+		{args: `endpoints retry ep_1`, want: request{"POST", "/v1/endpoints/ep_1/retry", "{}", ""}},
+		{args: `endpoints retry ep_1 --type a.*,b --event-key k --error-class status_4xx --status-code 422 --reason why`,
+			want: request{"POST", "/v1/endpoints/ep_1/retry", `{"event_types":["a.*","b"],"keys":["k"],"error_class":"status_4xx","status_code":422,"reason":"why"}`, ""}},
 		{args: `endpoints enable ep_1`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"status":"enabled"}`, ""}},
 		{args: `endpoints enable ep_1 --reason why`, want: request{"PATCH", "/v1/endpoints/ep_1?reason=why", `{"status":"enabled"}`, ""}},
 		{args: `endpoints lanes ep_1 --limit 3 --cursor c`, want: request{"GET", "/v1/endpoints/ep_1/lanes?cursor=c&limit=3", "", ""}},
@@ -238,6 +241,20 @@ func TestRequests(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestRetriedIsSaid: the number goes to stdout, and what else there is to know to stderr.
+func TestRetriedIsSaid(t *testing.T) {
+	for answer, says := range map[string]string{`"retried":3,"probe":false,"more":false`: "",
+		`"retried":1000,"probe":false,"more":true`: "there are more: repeat the command\n",
+		`"retried":0,"probe":false,"more":false`:   "nothing waits for a later attempt\n",
+		`"retried":1,"probe":true,"more":false`:    "the circuit is open: one delivery probes the endpoint, and the others follow if it succeeds\n"} {
+		got := invoke(t, newFake(t, always(200, "{"+answer+"}")).env(), "", "endpoints", "retry", "ep_1")
+		number, _, _ := strings.Cut(strings.TrimPrefix(answer, `"retried":`), ",")
+		if got.code != 0 || got.errs != says || !strings.Contains(got.out, "retried   "+number+"\n") {
+			t.Errorf("%s: %+v", answer, got)
+		}
 	}
 }
 

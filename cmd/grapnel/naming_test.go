@@ -151,6 +151,27 @@ func TestNamesThatSeveralHave(t *testing.T) {
 	}
 }
 
+// TestKeysShowTheirLastUse: in the table and in the form; a key without one has an empty cell.
+func TestKeysShowTheirLastUse(t *testing.T) {
+	const used = `{"id":"key_1","name":"ci","scopes":["read"],"created_at":"2026-01-02T03:04:05.000000Z","last_used_at":"2026-02-03T04:05:00.000000Z"}`
+	f := newFake(t, func(r *http.Request) (int, string) {
+		if r.URL.Path == "/v1/keys/key_1" {
+			return 200, used
+		}
+		return 200, `{"data":[` + used + `,{"id":"key_2","name":"new","scopes":["read"],"created_at":"2026-01-02T03:04:05.000000Z"}]}`
+	})
+	for args, want := range map[string]string{
+		"keys list": "NAME  KEY    SCOPES  TENANT  CREATED                      ENDS  LAST USE\n" +
+			"ci    key_1  read            2026-01-02T03:04:05.000000Z        2026-02-03T04:05:00.000000Z\n" +
+			"new   key_2  read            2026-01-02T03:04:05.000000Z\n",
+		"keys get key_1": "last use  2026-02-03T04:05:00.000000Z\n",
+	} {
+		if got := invoke(t, f.env(), "", strings.Fields(args)...); got.code != 0 || !strings.HasSuffix(got.out, want) {
+			t.Errorf("%s: %q, want %q", args, got.out, want)
+		}
+	}
+}
+
 // TestTablesShowNames: other objects' ids are names in tables for people, and have them beside them
 // in forms; of an object that is deleted the id stays. No request more is needed.
 func TestTablesShowNames(t *testing.T) {

@@ -49,7 +49,8 @@ func TestDeadLetters(t *testing.T) {
 	for _, step := range []struct {
 		later        time.Duration
 		first, third float64 // days left, of which the begun one counts
-	}{{-time.Second, 30, 2}, {2 * time.Second, 30, 2}, {36*time.Hour - time.Second, 29, 1}, {12*time.Hour - time.Nanosecond, 29, 1}, {time.Nanosecond, 28, 0}} {
+	}{{-time.Second, 30, 2}, {2 * time.Second, 30, 2}, {36*time.Hour - time.Second, 29, 1},
+		{12*time.Hour - time.Nanosecond, 29, 1}, {time.Nanosecond, 28, 0}} {
 		w.clock = w.clock.Add(step.later)
 		for id, want := range map[string]float64{first: step.first, third: step.third} {
 			d := w.must(200, "GET", "/v1/deliveries/"+id, "")

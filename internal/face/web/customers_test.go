@@ -23,6 +23,30 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Handler.ServeHTTP(w, r)
 }
 
+// TestRowsNameTheirCustomer: where rows of several customers stand together each says whose it is;
+// those of the default tenant, and those under a search for one customer, do not.
+func TestRowsNameTheirCustomer(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if doc, _ := answer.(map[string]any); slices.Contains([]string{"deliveries", "events", "dead_letters"}, name) {
+			for i, row := range doc["data"].([]any) {
+				row.(map[string]any)["tenant"] = []string{"acme", "default"}[i%2]
+			}
+		}
+		return answer
+	}
+	s.signIn()
+	for path, rows := range map[string]int{"/deliveries": 4, "/events": 5, "/dead-letters": 6} {
+		for q, want := range map[string]int{"": (rows + 1) / 2, "?q=tenant:acme": 0} {
+			body := s.ask("GET", path+q, nil).Body.String()
+			named := strings.Count(body, ` <a class="key whose" href="/customers/acme" title="Customer acme">acme</a>`)
+			if all := strings.Count(body, "<tr data-row"); all != rows || named != want || strings.Count(body, `class="key whose"`) != want {
+				t.Errorf("%s%s: of %d rows %d name their customer, want %d", path, q, all, named, want)
+			}
+		}
+	}
+}
+
 // TestLookingAtOneCustomer: while a session looks at one customer, all requests of all pages but
 // those about all customers are narrowed to it; each page says so, and one click leads back.
 func TestLookingAtOneCustomer(t *testing.T) {

@@ -89,8 +89,8 @@ func titleOf(service string) string {
 	return service
 }
 
-// audited is an entry of the audit. The actor is the name of the API key, as on the audit's page, or
-// an id: of a person, or for a session that may not read names.
+// audited is an entry of the audit. The actor is the name of the API key, as on the audit's page;
+// that of a person, or for a session that may not read names, is an id.
 func (v *visit) audited(a *client.AuditEntry) auditLine {
 	return auditLine{v.at(a.At), strings.ReplaceAll(string(a.Verb), "_", " "), cmp.Or(a.ActorName, a.Actor), a.Reason}
 }

@@ -156,8 +156,8 @@ func TestPortalsNameQueues(t *testing.T) {
 	}
 }
 
-// TestActorsGoByTheirNames: the pages of an endpoint and a delivery say who acted as the audit does:
-// an API key by its name, an actor without one by its id.
+// TestActorsGoByTheirNames: the pages of an endpoint and a delivery say who acted as the audit
+// does: an API key by its name, an actor without one by its id.
 func TestActorsGoByTheirNames(t *testing.T) {
 	for path, want := range map[string]string{"/endpoints/ep_1": "test send by ", "/deliveries/dlv_1": `test send</td><td class="soft">`} {
 		s := newSite(t, nil)

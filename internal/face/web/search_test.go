@@ -78,6 +78,41 @@ func TestTheSearchBoxKeepsItsPromise(t *testing.T) {
 	}
 }
 
+// TestTheSearchSaysHowManyItFound: behind what it took the word for, the number of rows, and that
+// these are the newest if there are others.
+func TestTheSearchSaysHowManyItFound(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for _, c := range []struct {
+		path string
+		rows int
+		next any
+		want string
+	}{
+		{"/deliveries", 21, nil, "Key k1: 21 deliveries: "}, {"/deliveries", 1, nil, "Key k1: 1 delivery, "}, {"/deliveries", 0, nil, "Key k1: no deliveries."},
+		{"/deliveries", 21, "c", "Key k1: the newest 21 deliveries: "}, {"/events", 21, nil, "Key k1: 21 events, the newest "},
+		{"/events", 1, nil, "Key k1: 1 event, the newest "}, {"/events", 21, "c", "Key k1: the newest 21 events; "}, {"/events", 0, nil, "Key k1: no events."},
+	} {
+		s.api.edit = func(name string, answer any) any {
+			doc, _ := answer.(map[string]any)
+			switch name {
+			case "meaning":
+				doc["as"] = "key"
+			case "deliveries", "events":
+				rows, all := doc["data"].([]any), []any{}
+				for i := range c.rows {
+					all = append(all, rows[i%len(rows)])
+				}
+				doc["data"], doc["next"] = all, c.next
+			}
+			return answer
+		}
+		if got := s.answer(c.path + "?q=k1"); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s of %d: %q, want %q", c.path, c.rows, got, c.want)
+		}
+	}
+}
+
 // TestListsFindByName: the box of a list asks the API for a part of a name, on every page of it, and
 // a list without a match says so, with the way back.
 func TestListsFindByName(t *testing.T) {
