@@ -58,3 +58,15 @@ func TestBacklogsAreRepeated(t *testing.T) {
 		t.Error("the seed does not decide what a backlog is")
 	}
 }
+
+func TestPartsOfTheAnswers(t *testing.T) {
+	var r answers
+	for i := range 20 {
+		r.took = append(r.took, float64(i+1))
+	}
+	for p, want := range map[int]float64{0: 1, 5: 1, 50: 10, 95: 19, 96: 20, 100: 20} {
+		if got := r.part(p); got != want {
+			t.Errorf("%d percent of 20 answers take up to %v, want %v", p, got, want)
+		}
+	}
+}

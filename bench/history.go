@@ -205,7 +205,8 @@ type answers struct {
 	shown int
 }
 
-func (r *answers) part(p int) float64 { return r.took[min(len(r.took)*p/100, len(r.took)-1)] }
+// part is the duration that p percent of the answers do not exceed.
+func (r *answers) part(p int) float64 { return r.took[max((len(r.took)*p+99)/100-1, 0)] }
 
 // ask asks one question a.pages times; a list that ends begins again.
 func (a *asker) ask(ctx context.Context, q question) (r answers, err error) {
