@@ -12,7 +12,7 @@ type AuditEntry struct {
 	Verb     Verb
 	Endpoint string // id of an endpoint, queue, source, key, policy or event type; empty: none
 	Delivery string // PlainDeliveryID; empty: none
-	Reason   string // the actor's own words; may be empty
+	Reason   string // the actor's own words; may be empty; a deletion may have a name before them
 }
 
 // ActorItself is the actor of decisions by Grapnel itself.

@@ -16,7 +16,7 @@ type Audit struct {
 	ActorName  string       `json:"actor_name,omitempty" doc:"name of the API key that acted, for callers with the scope admin; absent: it is no key, or is deleted"`
 	Verb       grapnel.Verb `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,reveal_secret,test,probe,retry,skip,note,discard,empty,acknowledge,mute,resolve,reopen,replay,pause_replay,resume_replay,cancel_replay,stop_replay,erase,revoke"`
 	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"id of the endpoint, queue, source, key, policy or event type"`
-	Name       string       `json:"name,omitempty" doc:"name of that endpoint, queue, source, key, policy or event type; absent: it is deleted, or in an export"`
+	Name       string       `json:"name,omitempty" doc:"name of that endpoint, queue, source, key, policy or event type; absent: unknown. In an export only deletions have it"`
 	DeliveryID string       `json:"delivery_id" nullable:"true"`
 	Reason     string       `json:"reason" nullable:"true" doc:"the actor's own words; of a key its name and scopes, of a policy or event type its name"`
 }

@@ -46,11 +46,14 @@ func listAudit(a *api, c *call) (answer, error) {
 		return a.auditWith(c, word)
 	}
 	names := a.names(c)
-	view := func(e *grapnel.AuditEntry) wire.Audit { return names.add(c.viewAudit(e)) }
+	view := func(found []grapnel.AuditEntry) ([]wire.Audit, error) {
+		page, _ := each(func(e *grapnel.AuditEntry) wire.Audit { return names.add(c.viewAudit(e)) })(found)
+		return page, names.addFormer(page)
+	}
 	return pages(c, func(before string, most int) ([]grapnel.AuditEntry, error) {
 		q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: number(before), Limit: most}
 		return a.audit(c, q, c.query.text("delivery"))
-	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(view))
+	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, view)
 }
 
 // auditWith answers with the entries that have a word.
@@ -70,7 +73,7 @@ func (a *api) auditWith(c *call, word search.Word) (answer, error) {
 		for i := range found {
 			if len(out.Data) == limit {
 				out.Next = c.cursor(strconv.FormatInt(q.Before, 10))
-				return jsonAnswer(http.StatusOK, out), nil
+				return result(out, names.addFormer(out.Data))
 			}
 			q.Before = found[i].Seq
 			if v := names.add(c.viewAudit(&found[i])); word.In(v.EndpointID, v.Name, v.ActorName, v.Actor, string(v.Verb), v.Reason) {
@@ -82,7 +85,7 @@ func (a *api) auditWith(c *call, word search.Word) (answer, error) {
 		}
 		out.Next = c.cursor(strconv.FormatInt(q.Before, 10))
 	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return result(out, names.addFormer(out.Data))
 }
 
 // exportAudit writes the entries that are stored now. Two exports of the same entries are equal
@@ -140,9 +143,14 @@ func exportAudit(a *api, c *call) (answer, error) {
 	})}, nil
 }
 
+// viewAudit is an entry as it is exported: with what the entry itself has.
 func (c *call) viewAudit(e *grapnel.AuditEntry) wire.Audit {
 	v := wire.Audit{At: e.At, Tenant: e.Tenant, Actor: e.Actor, Verb: e.Verb,
-		EndpointID: e.Endpoint, DeliveryID: c.ids.FromPlain(e.Delivery), Reason: e.Reason}
+		EndpointID: e.Endpoint, DeliveryID: c.ids.FromPlain(e.Delivery)}
+	v.Name, v.Reason = splitReason(e)
+	if strings.HasPrefix(e.Endpoint, grapnel.SourcePrefix+"_") && c.scope.HidesAlerts() {
+		v.Name = "" // customers do not see sources
+	}
 	if c.key.Tenant == "" {
 		v.Number = e.Seq
 	}

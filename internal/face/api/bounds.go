@@ -51,6 +51,7 @@ type Bounds struct {
 
 	AuditPage int `bound:"500" tiny:"2"`  // audit entries that a search reads at once
 	AuditScan int `bound:"5000" tiny:"4"` // entries that it looks at for one page
+	NameScan  int `bound:"100" tiny:"3"`  // newest entries of a deleted thing in which its deletion is looked for
 
 	Things int `bound:"20" tiny:"3"` // things that a search by name answers with
 

@@ -144,3 +144,23 @@ func TestAChannelFromBeforeIsChanged(t *testing.T) {
 	w.must(200, "PATCH", "/v1/channels/"+id, `{"status":"disabled"}`)
 	w.must(422, "PATCH", "/v1/channels/"+id, `{"url":"slack://hook:WNA3PBYV6-F20DUQND3RQ-Webc4MAvoacrpPakR8phF0zj@webhook"}`)
 }
+
+// TestAChannelIsNamedByItsService: without a description, in the audit and in deliveries, and
+// without any part of its URL.
+func TestAChannelIsNamedByItsService(t *testing.T) {
+	w := newWorld(t)
+	for url, want := range map[string]string{
+		slackURL: "Slack", "generic+https://hooks.example.com/a/secret": "Webhook of your own", "gotify://push.example.com/AzyoeNS.D4iJLVa": "Gotify",
+		"smtp://u:secret@mail.example.com/?fromaddress=a@example.com&toaddresses=b@example.com": "Mail",
+	} {
+		id := w.must(201, "POST", "/v1/channels", `{"url":"`+url+`"}`)["id"].(string)
+		if got := w.must(200, "POST", "/v1/channels/"+id+"/test", "")["endpoint_name"]; got != want {
+			t.Errorf("a delivery names the channel %v, not %s", got, want)
+		}
+		for _, got := range w.names(admin, "/v1/audit?endpoint="+id, "name") {
+			if got != want {
+				t.Errorf("the audit names the channel %q, not %s", got, want)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -173,7 +174,9 @@ func deleteContact(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(c.reason())); err != nil {
+	// A person's address does not stay in the audit.
+	by := c.by(named(cmp.Or(ep.Description, channels.Title(ep.Channel.Service)), c.reason()))
+	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
 		return answer{}, err
 	}
 	return a.endSessions(c, ep.Tenant, ep.ID)

@@ -130,7 +130,7 @@ func deleting(find finding) handler {
 	return func(a *api, c *call) (answer, error) {
 		ep, err := find(a, c)
 		if err == nil {
-			err = a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(c.reason()))
+			err = a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(named(title(&ep), c.reason())))
 		}
 		return nothing(), err
 	}

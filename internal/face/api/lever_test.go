@@ -120,9 +120,9 @@ func TestAuditOfEverything(t *testing.T) {
 	}
 	newest := w.must(200, "GET", "/v1/audit?limit=2", "")["data"].([]any)
 	wanted := []any{
-		map[string]any{"number": 10.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "actor_name": "key_admin",
+		map[string]any{"number": 10.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "actor_name": "key_admin", "name": "y",
 			"verb": "delete", "endpoint_id": id, "delivery_id": nil, "reason": "they left"},
-		map[string]any{"number": 9.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "actor_name": "key_admin",
+		map[string]any{"number": 9.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "actor_name": "key_admin", "name": "y",
 			"verb": "skip", "endpoint_id": id, "delivery_id": again, "reason": "known bad"},
 	}
 	if d := cmp.Diff(wanted, newest); d != "" {

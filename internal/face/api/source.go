@@ -193,6 +193,7 @@ func deleteSource(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	reason = named(s.Name, reason)
 	_, err = a.Engine.DeleteSource(c.Context(), c.scope, s.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, s.Tenant, s.ID, reason)})
 	return nothing(), err
 }

@@ -62,7 +62,7 @@ func alertChannels(v *visit) (channelsModel, error) {
 }
 
 func (v *visit) channelRow(c *client.Channel) channelRow {
-	r := channelRow{Name: channelName(c), Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State),
+	r := channelRow{Name: channelName(c), Service: channels.Title(c.Service), Where: c.URL, Pill: healthPill(c.Health.State),
 		Why: words.Instants(c.Health.Reason), Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
 	if v.mayDo("/channels/{id}/edit") {
 		r.Edit = v.link("/channels/" + url.PathEscape(c.ID) + "/edit")

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/say"
 	"github.com/grapnelhq/grapnel/internal/face/words"
+	"github.com/grapnelhq/grapnel/internal/send/channels"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -58,7 +59,8 @@ func contactList(v *visit) (contactsModel, error) {
 }
 
 func (v *visit) contactRow(c *client.Contact) contactRow {
-	r := contactRow{Name: cmp.Or(c.Description, c.Mail, titleOf(c.Service)), Where: cmp.Or(c.Mail, titleOf(c.Service)+" · "+c.URL),
+	service := channels.Title(c.Service)
+	r := contactRow{Name: cmp.Or(c.Description, c.Mail, service), Where: cmp.Or(c.Mail, service+" · "+c.URL),
 		Pill: healthPill(c.Health.State), Why: words.Instants(c.Health.Reason)}
 	id := url.PathEscape(c.ID)
 	if !c.Confirmed {

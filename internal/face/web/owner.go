@@ -67,7 +67,7 @@ func (v *visit) endpointsOf(ids []string) ([]client.Endpoint, error) {
 
 // channelName is the description of a channel, else its service.
 func channelName(c *client.Channel) string {
-	return cmp.Or(c.Description, titleOf(c.Service))
+	return cmp.Or(c.Description, channels.Title(c.Service))
 }
 
 // whose has a name only where rows of several tenants can stand together, and not for the tenant of
@@ -77,16 +77,6 @@ func (v *visit) whose(tenant string) whose {
 		return whose{}
 	}
 	return whose{tenant, v.link("/customers/" + url.PathEscape(tenant))}
-}
-
-// titleOf is the name of a channel's service as its makers write it.
-func titleOf(service string) string {
-	for _, s := range channels.Services() {
-		if s.Name == service {
-			return s.Title
-		}
-	}
-	return service
 }
 
 // audited is an entry of the audit. The actor is the name of the API key, as on the audit's page;

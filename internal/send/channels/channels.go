@@ -34,6 +34,14 @@ func Services() []Service {
 	return all
 }
 
+// Title is the name of a service as its makers write it.
+func Title(service string) string {
+	if r := rowOf(service); r != nil {
+		return r.Title
+	}
+	return service
+}
+
 // Closes says whether a service has an incident for each alert, which only that alert's resolution
 // closes.
 func Closes(service string) bool {

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is af62803bc1d80b7d87784ff0a9e263bf89e893ba04f988813236b8b49845e544."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is c349341932eb53e2f1579cf62d1a1d46d4ccf3b9b816b9f98306258c108f8cc3."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Audit(TypedDict):
     endpoint_id: str | None
     "id of the endpoint, queue, source, key, policy or event type"
     name: NotRequired[str]
-    "name of that endpoint, queue, source, key, policy or event type; absent: it is deleted, or in an export"
+    "name of that endpoint, queue, source, key, policy or event type; absent: unknown. In an export only deletions have it"
     number: int | None
     "number of the entry, rising; null for keys that are bound to a tenant, because it counts the entries of all tenants"
     reason: str | None
