@@ -40,6 +40,12 @@ func (p *Policy) Reach() Reach {
 	return r
 }
 
+// ReachAfter is the reach if every attempt has one outcome, with the limits that cover it.
+func (p *Policy) ReachAfter(o Outcome) Reach {
+	narrowed, _ := p.under(o)
+	return narrowed.Reach()
+}
+
 // longest walks the schedule at its slowest. The age is applied at the end only: a slower walk
 // reaches it earlier, but a faster one may start an attempt as late as the age allows.
 func (p *Policy) longest(start time.Time, attempts int) time.Duration {

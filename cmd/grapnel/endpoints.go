@@ -25,6 +25,9 @@ var endpoints = resource[client.Endpoint]{
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
 	created: func(r reader, e *client.Endpoint) cli.View {
+		if !r.Machine() {
+			noteRefused(r.world, e)
+		}
 		r.world.Note("Try it: grapnel endpoints test %s", e.ID)
 		v := endpointView(r, e)
 		v.Parts = v.Parts[1:] // it has no health yet
@@ -57,6 +60,32 @@ func (s *session) endpointsCommand() *cobra.Command {
 				(*client.Client).ProbeEndpoint, false},
 		}),
 		[]*cobra.Command{endpointsLanes(s), endpointsRotate(s), endpointsTest(s), endpointsRetry(s), endpointsConsent(s)})...)
+}
+
+// noteRefused says what the policy of a new endpoint does with answers such as 422. An answer has
+// only the name of a saved policy, so nothing is said of one.
+func noteRefused(w *cli.World, e *client.Endpoint) {
+	if e.Target != nil {
+		return // a broker answers without a status
+	}
+	var name string
+	final := "classify them as fail in its policy"
+	p, err := cli.ReadPolicy(e.Policy)
+	if json.Unmarshal(e.Policy, &name) == nil {
+		var preset bool
+		if p, preset = policy.Preset(name); !preset {
+			return
+		}
+		final, err = "grapnel endpoints update "+e.ID+" --policy '"+words.FinalPolicy(&p)+"'", nil
+	}
+	if err != nil {
+		return
+	}
+	said, again := words.Refused(&p)
+	if again {
+		said += " To have one attempt only: " + final
+	}
+	w.Note("%s", said)
 }
 
 // endpointsRetry attempts the pending deliveries of an endpoint now.

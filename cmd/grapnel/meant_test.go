@@ -142,6 +142,20 @@ func TestTheNextStep(t *testing.T) {
 	if !strings.HasPrefix(got.out, "endpoint ") || !strings.Contains(got.errs, "Try it: grapnel endpoints test ep_1") {
 		t.Errorf("%+v", got)
 	}
+	for answered, want := range map[string]string{
+		`"policy":"default"`:      `--policy '{"classify":{"400":"fail",`,
+		`"policy":"standard"`:     `Answered 404 or 422, a delivery is attempted 10 times within`,
+		`"policy":"the-tenant's"`: "", `"policy":"default","target":{"kind":"kafka"}`: "",
+	} {
+		f := newFake(t, always(200, `{"id":"ep_1","secret":"whsec_x",`+answered+`}`))
+		got := invoke(t, f.env(), "", "endpoints", "create", "https://x.test")
+		if !strings.Contains(got.errs, want) || want == "" && strings.Contains(got.errs, "nswered") {
+			t.Errorf("%s: said %q, want %q", answered, got.errs, want)
+		}
+		if got := invoke(t, f.env(), "", "endpoints", "create", "https://x.test", "-o", "json"); strings.Contains(got.errs, "nswered") {
+			t.Errorf("%s: a program gets %q", answered, got.errs)
+		}
+	}
 	f = newFake(t, always(200, `{"id":"dlv_1","status":"failed","attempts_made":1}`))
 	if got := invoke(t, f.env(), "", "deliveries", "get", "dlv_1"); !strings.Contains(got.out, "grapnel why dlv_1") {
 		t.Errorf("%+v", got)

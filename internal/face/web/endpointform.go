@@ -2,7 +2,6 @@ package web
 
 import (
 	"encoding/json"
-	"maps"
 	"net/url"
 	"reflect"
 
@@ -91,7 +90,8 @@ func (v *visit) endpointForm(is *client.Endpoint) (form, error) {
 		switch in.at {
 		case "policy":
 			choices[in.at], err = v.policyOptions(policy.DefaultPreset)
-			choices[in.at] = append(choices[in.at], option{Value: finalPolicy(), Word: "default; 400, 404, 422 are final"})
+			usual, _ := policy.Preset(policy.DefaultPreset)
+			choices[in.at] = append(choices[in.at], option{Value: words.FinalPolicy(&usual), Word: "default; 400, 404, 422 are final"})
 		case "ordering":
 			choices[in.at] = []option{{Word: "as the preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
 		case "format":
@@ -136,18 +136,6 @@ func ownSettings(is *client.Endpoint) json.RawMessage {
 		return is.JSON()
 	}
 	return doc
-}
-
-// finalPolicy is the default policy, but without a second attempt after answers that call the event
-// unfit or the address wrong.
-func finalPolicy() string {
-	preset, _ := policy.Preset(policy.DefaultPreset)
-	classify := maps.Clone(preset.Classify)
-	for _, status := range []string{"400", "404", "422"} {
-		classify[status] = policy.Fail
-	}
-	text, _ := json.Marshal(map[string]any{"preset": policy.DefaultPreset, "classify": classify}) // a map of texts
-	return string(text)
 }
 
 // mostOptions bounds the policies and sources that a choice offers.

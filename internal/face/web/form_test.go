@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/base/scheme"
+	"github.com/grapnelhq/grapnel/internal/face/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -454,13 +455,15 @@ func TestEditAndResend(t *testing.T) {
 func TestAFinalPolicyIsOffered(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
+	usual, _ := policy.Preset(policy.DefaultPreset)
+	final := words.FinalPolicy(&usual)
 	body := s.ask("GET", "/endpoints/new", nil).Body.String()
-	for _, want := range []string{`value="` + html.EscapeString(finalPolicy()) + `"`, "422): three attempts in ten minutes"} {
+	for _, want := range []string{`value="` + html.EscapeString(final) + `"`, "422): three attempts in ten minutes"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the form is without %s", want)
 		}
 	}
-	p, err := policy.Parse([]byte(finalPolicy()))
+	p, err := policy.Parse([]byte(final))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +474,7 @@ func TestAFinalPolicyIsOffered(t *testing.T) {
 		}
 	}
 	got := answering(s)
-	s.ask("POST", "/endpoints/new", s.filled("/endpoints/new", url.Values{"url": {"https://a.example"}, "policy": {finalPolicy()}}))
+	s.ask("POST", "/endpoints/new", s.filled("/endpoints/new", url.Values{"url": {"https://a.example"}, "policy": {final}}))
 	if sent, _ := (*got)[0].body["policy"].(map[string]any); len(*got) != 1 || sent["preset"] != policy.DefaultPreset {
 		t.Errorf("the API got %v", *got)
 	}
