@@ -100,6 +100,8 @@ func (s *session) complete(cmd *cobra.Command, name, form string, args []string,
 		kinds = []string{t.word}
 	} else if name == "ID" {
 		kinds = ofFlags["endpoint"]
+	} else if word, also := strings.CutPrefix(form, "URL|"); also {
+		kinds = []string{word}
 	}
 	switch {
 	case choices[name] != nil:

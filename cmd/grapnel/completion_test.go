@@ -37,6 +37,8 @@ func TestValuesAreCompleted(t *testing.T) {
 			return 200, `{"data":[{"tenant":"acme"}]}`
 		case "/v1/policies":
 			return 200, `{"data":[{"name":"standard"},{"id":"pol_1","name":"patient"}]}`
+		case "/v1/sources":
+			return 200, `{"data":[{"id":"src_1","name":"stripe-live"}]}`
 		case "/v1/deliveries":
 			return 200, `{"data":[{"id":"dlv_1","status":"failed","type":"invoice.paid"}]}`
 		case "/v1/dead-letters":
@@ -61,6 +63,8 @@ func TestValuesAreCompleted(t *testing.T) {
 		"endpoints create --ordering ":      "key none",
 		"sources create --scheme str":       "stripe",
 		"trigger str":                       "stripe",
+		"trigger none a.b --to str":         "stripe-live",
+		"trigger none a.b --source str":     "stripe-live",
 		"trigger stripe invoice.pa":         "invoice.paid invoice.payment_failed",
 		"deliveries list --error-class ti":  "timeout",
 		"dlq list --reason-code exh":        "exhausted",

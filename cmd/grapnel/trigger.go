@@ -26,7 +26,7 @@ import (
 // trigger is one run of `grapnel trigger`.
 type trigger struct {
 	sets, headers []string
-	to, source    string
+	to            string
 	times         int
 	dry           bool
 }
@@ -43,7 +43,7 @@ func (s *session) triggerCommand() *cobra.Command {
 		Example: "grapnel trigger\n" +
 			"grapnel trigger stripe\n" +
 			"grapnel trigger stripe invoice.paid --to http://localhost:3000/hooks --secret @stripe.secret --times 2\n" +
-			"grapnel trigger stripe payment_intent.succeeded --set data.object.amount=5 --source src_… --secret @stripe.secret\n" +
+			"grapnel trigger stripe payment_intent.succeeded --set data.object.amount=5 --to stripe-live --secret @stripe.secret\n" +
 			"grapnel trigger github push --print --secret @github.secret",
 		RunE: s.withPrinter(func(ctx context.Context, p *cli.Printer, args []string) error {
 			switch len(args) {
@@ -60,8 +60,9 @@ func (s *session) triggerCommand() *cobra.Command {
 	cli.Form(f, "PATH=VALUE", "set")
 	f.StringArrayVarP(&t.headers, "with-header", "H", nil, "a header of the request instead of the fixture's; may be repeated")
 	cli.Form(f, "'NAME: VALUE'", "with-header")
-	f.StringVar(&t.to, "to", "", "URL to send to")
-	f.StringVar(&t.source, "source", "", "source of the server to send to; its settings are used")
+	f.StringVar(&t.to, "to", "", "URL to send to, or source of the server, whose settings are used")
+	cli.Form(f, "URL|SOURCE", "to")
+	f.StringVar(&t.to, "source", "", "the same as --to, and takes names that have : or /")
 	cli.Form(f, "SOURCE", "source")
 	f.IntVar(&t.times, "times", 1, "send the event N times, one after the other")
 	f.BoolVar(&t.dry, "print", false, "print the request, send nothing")
@@ -157,7 +158,7 @@ func (s *session) runTrigger(ctx context.Context, p *cli.Printer, t *trigger, sc
 	}
 	if len(v.Secrets) == 0 && v.Scheme != "none" {
 		f := cli.Usagef("--secret is needed to sign: %s", needsOf(scheme))
-		if t.source != "" {
+		if t.to != "" && !strings.Contains(t.to, "://") {
 			f.Next = "The server does not tell the secret of a source; give the one that the source was created with."
 		}
 		return f
@@ -192,27 +193,31 @@ func needsOf(name string) string {
 // with the source's settings.
 func (s *session) target(ctx context.Context, t *trigger, v *scheme.Settings) (to, signedFor string, err error) {
 	switch {
-	case t.to != "":
+	case strings.ContainsAny(t.to, ":/"): // a source with such a name is given by --source, which has become its id
 		at, err := url.Parse(t.to)
 		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-			return "", "", cli.Usagef("--to %q: it must be a URL that begins with http:// or https://", t.to)
+			return "", "", cli.Usagef("--to %q: it must be a URL that begins with http:// or https://, or a source", t.to)
 		}
 		return t.to, t.to, nil
-	case t.source == "" && t.dry:
+	case t.to == "" && t.dry:
 		return "", "https://hooks.example.com/in", nil
-	case t.source == "":
-		return "", "", misused(s.command, "nowhere to send to: give --to URL, --source SOURCE, or --print")
+	case t.to == "":
+		return "", "", misused(s.command, "nowhere to send to: give --to URL, --to SOURCE, or --print")
+	}
+	source, err := s.idOf(s.command, t.to, "SOURCE")
+	if err != nil {
+		return "", "", err
 	}
 	r, err := s.reader()
 	if err != nil {
 		return "", "", err
 	}
-	one, err := r.Source(ctx, t.source)
+	one, err := r.Source(ctx, source)
 	if err != nil {
 		return "", "", err
 	}
 	if one.Verify.Scheme != v.Scheme {
-		return "", "", cli.Usagef("the source %s has the scheme %s, not %s", t.source, cmp.Or(one.Verify.Scheme, "of an outbox"), v.Scheme)
+		return "", "", cli.Usagef("the source %s has the scheme %s, not %s", t.to, cmp.Or(one.Verify.Scheme, "of an outbox"), v.Scheme)
 	}
 	is := one.Verify
 	v.Header, v.Algorithm, v.Encoding, v.Prefix = is.Header, is.Algorithm, is.Encoding, is.Prefix
