@@ -15,6 +15,10 @@ type layout struct {
 
 const gap = "  "
 
+// leastText is the least width that cells of text are cut to. A part of an id, a time or a figure
+// misleads, so columns of these are whole or hidden.
+const leastText = 10
+
 // What the cells of a column are, in the order in which columns are hidden.
 const (
 	nothing = iota // empty, or 0
@@ -34,17 +38,21 @@ var cellForms = []*regexp.Regexp{
 	rates:   regexp.MustCompile(`^([0-9.]+%|[0-9.]+|([0-9.]+(d|h|m|s|ms|µs))+)$`),
 }
 
-// narrow leaves out the columns of a table that a terminal has no room for, the least useful ones
-// first and never the first one, and names them. A table that is printed in pieces stays.
+// narrow cuts the texts of a table that is wider than the terminal, the widest column first. If
+// that is not enough it leaves out columns, the least useful ones first and never the first one, and
+// names them. A table that is printed in pieces stays.
 func (l layout) narrow(part Part) (Part, []string) {
 	if l.width <= 0 || part.Head == nil || part.More || part.Widths != nil {
 		return part, nil
 	}
 	columns, total := make([]int, len(part.Head)), -len(gap) // those that stay
-	widths, holds := make([]int, len(part.Head)), make([]int, len(part.Head))
+	full, widths, holds := make([]int, len(part.Head)), make([]int, len(part.Head)), make([]int, len(part.Head))
 	for c := range columns {
 		columns[c] = c
-		widths[c], holds[c] = measure(part, c)
+		full[c], holds[c] = measure(part, c)
+		if widths[c] = full[c]; holds[c] == texts {
+			widths[c] = min(full[c], max(leastText, lipgloss.Width(Clean(part.Head[c]))))
+		}
 		total += widths[c] + len(gap)
 	}
 	var hidden []string
@@ -59,10 +67,21 @@ func (l layout) narrow(part Part) (Part, []string) {
 		hidden = append(hidden, part.Head[columns[least]])
 		columns = slices.Delete(columns, least, least+1)
 	}
+	for narrowest := 0; total < l.width && narrowest >= 0; total++ {
+		narrowest = -1
+		for _, c := range columns {
+			if widths[c] < full[c] && (narrowest < 0 || widths[c] < widths[narrowest]) {
+				narrowest = c
+			}
+		}
+		if narrowest >= 0 {
+			widths[narrowest]++
+		}
+	}
 	left := func(row []string) (some []string) {
 		for _, c := range columns {
 			if c < len(row) {
-				some = append(some, row[c])
+				some = append(some, Cut(Clean(row[c]), widths[c]))
 			}
 		}
 		return some

@@ -6,6 +6,36 @@ import (
 	"testing"
 )
 
+// TestLongTextsAreCut: texts are cut before columns are hidden, the widest first and none below its
+// least width; what fits is whole.
+func TestLongTextsAreCut(t *testing.T) {
+	id, kind, key := "dlv_"+strings.Repeat("0", 26), "invoice."+strings.Repeat("x", 24), "customer-"+strings.Repeat("k", 21)
+	part := Part{Head: []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT"},
+		Rows: [][]string{{id, "failed", kind, key, "Warehouse", "12345", "1503", "in 2m10s"}}}
+	for _, c := range []struct {
+		width  int
+		hidden []string
+		whole  bool
+	}{
+		{200, nil, true}, {140, nil, true}, {120, nil, false}, {103, nil, false}, {80, []string{"NEXT", "ENDPOINT"}, false},
+		{70, []string{"NEXT", "ENDPOINT", "KEY"}, false},
+	} {
+		got, hidden := layout{width: c.width}.narrow(part)
+		row := got.Rows[0]
+		if !slices.Equal(hidden, c.hidden) || row[0] != id || (row[2] == kind) != c.whole {
+			t.Errorf("%d columns hide %v, want %v: %q", c.width, hidden, c.hidden, row)
+		}
+		for _, text := range row {
+			if n := Columns(text); strings.HasSuffix(text, "…") && (n < leastText || n > Columns(row[2])) {
+				t.Errorf("%d columns: %q has %d columns", c.width, text, n)
+			}
+		}
+		if n := Columns(strings.Join(row, gap)); !c.whole && n != c.width {
+			t.Errorf("%d columns: a row of %d: %q", c.width, n, row)
+		}
+	}
+}
+
 // TestNarrowTables: a terminal without room hides empty columns, then ids and dates, and says so;
 // figures stay, and a terminal with room hides nothing.
 func TestNarrowTables(t *testing.T) {
