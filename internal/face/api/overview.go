@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ type survey struct {
 // trouble is an endpoint that is not healthy.
 type trouble struct {
 	endpoint *grapnel.Endpoint
-	health   grapnel.Health
+	health   *grapnel.Health
 	held     int64
 }
 
@@ -89,15 +90,15 @@ func (s *survey) count(a *api) error {
 	if err := ask.Wait(); err != nil {
 		return err
 	}
-	held, backlogs := map[string]bool{}, map[string]*store.Backlog{}
+	held := map[string]bool{}
 	for _, id := range a.Engine.Held() {
 		held[id] = true
 	}
 	for i := range list {
 		s.backlog(&list[i], held[list[i].Endpoint])
-		backlogs[list[i].Endpoint] = &list[i]
 	}
-	for i, health := range healths {
+	for i := range healths {
+		health := &healths[i]
 		state := cmp.Or(health.State, "unknown")
 		s.Endpoints.All++
 		*s.Endpoints.State(state)++
@@ -106,8 +107,8 @@ func (s *survey) count(a *api) error {
 		}
 		health.State = state
 		t := trouble{endpoint: eps[i], health: health}
-		if b := backlogs[eps[i].ID]; b != nil {
-			t.held = b.Pending
+		if at, found := sort.Find(len(list), func(k int) int { return cmp.Compare(eps[i].ID, list[k].Endpoint) }); found {
+			t.held = list[at].Pending
 		}
 		s.troubles = append(s.troubles, t)
 	}
@@ -163,7 +164,7 @@ func (s *survey) view() *wire.Overview {
 	for i := range s.troubles[:min(len(s.troubles), mostAttention)] {
 		t := &s.troubles[i]
 		s.Attention = append(s.Attention, wire.OverviewEndpoint{ID: t.endpoint.ID, Tenant: t.endpoint.Tenant, Description: t.endpoint.Description,
-			URL: withoutQuery(t.endpoint.URL), DisabledReason: t.endpoint.DisabledReason, Health: viewHealth(t.health, int(t.held), s.now)})
+			URL: withoutQuery(t.endpoint.URL), DisabledReason: t.endpoint.DisabledReason, Health: viewHealth(*t.health, int(t.held), s.now)})
 	}
 	s.Hours = []wire.Bucket{}
 	var all grapnel.Totals
