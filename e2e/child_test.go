@@ -26,9 +26,9 @@ import (
 const adminKey = "grp_e2e-only-on-loopback"
 
 // longCommits has a server accept work although commits are slow: on a machine that runs several tests
-// at once they may be, and what a test publishes is not to be refused. A test whose program has the
-// flag --bounds has the usual limits.
-const longCommits = "GRAPNEL_BOUNDS=engine.admission.longcommit=1m"
+// at once they may be, and what a test publishes is not to be refused. A test whose program has a
+// flag --bounds of its own has the usual limits.
+const longCommits = "engine.admission.longcommit=1m"
 
 // binary builds the program once per test run.
 var binary = sync.OnceValues(func() (string, error) { return process.Build(scratch) })
@@ -45,7 +45,7 @@ type program struct {
 // bounded adds the flag that makes bounds tiny, if p asks for it.
 func (p program) bounded(t testing.TB, d *dice) program {
 	if p.tiny {
-		bounds := fmt.Sprintf("tiny:%d", d.n(1<<30))
+		bounds := fmt.Sprintf("tiny:%d,%s", d.n(1<<30), longCommits)
 		t.Logf("--bounds %s", bounds)
 		p.flag = append(slices.Clone(p.flag), "--bounds", bounds)
 	}
@@ -113,7 +113,7 @@ func (c *child) start() {
 		"--egress-allow", "127.0.0.0/8")
 	args = append(args, c.program.flag...)
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey, longCommits}, c.program.env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey, "GRAPNEL_BOUNDS=" + longCommits}, c.program.env...)
 	cmd.Dir = c.dir // where a node of PostgreSQL keeps its session key
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	p, err := process.Start(cmd)

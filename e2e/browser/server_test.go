@@ -48,7 +48,7 @@ func serveWith(t *testing.T, env []string, flags ...string) *server {
 	s := newServer(t, addr)
 	s.env = env
 	s.args = append([]string{"serve", "--listen", addr, "--store", "sqlite:" + filepath.Join(s.dir, "grapnel.db"),
-		"--egress-allow", "127.0.0.0/8", "--bounds", "Alerting.Every=200ms,engine.admission.longcommit=1m"}, flags...)
+		"--egress-allow", "127.0.0.0/8", "--bounds", "Alerting.Every=200ms,engine.admission.longcommit=1m,web.counting=10s"}, flags...)
 	s.start()
 	return s
 }

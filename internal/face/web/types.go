@@ -64,7 +64,7 @@ type Bounds struct {
 	Named     int           `bound:"1000" tiny:"10"` // deliveries that a replay names
 	Plans     int           `bound:"20" tiny:"5"`    // endpoints of one preview
 	Sample    int           `bound:"100" tiny:"100"` // named deliveries that the plans of one preview look at, likewise
-	Counting  time.Duration `bound:"5ms" tiny:"1m"`  // for the plans of one preview, unless all is to be counted
+	Counting  time.Duration `bound:"5ms" tiny:"10s"` // for the plans of one preview, unless all is to be counted
 
 	Body   int           `bound:"16384"`           // bytes of a body that a page shows
 	Answer time.Duration `bound:"3s" tiny:"500ms"` // for which a page waits for the answer to a test
