@@ -19,7 +19,6 @@ type brokerBox struct {
 	reader  *reader
 	from    brokers.Consumer // nil: not connected
 	rows    []row            // received, and not acknowledged
-	serial  int64            // of the last row
 }
 
 var _ box = (*brokerBox)(nil)
@@ -85,8 +84,8 @@ func (b *brokerBox) receive(ctx context.Context) (err error) {
 	}
 	now := c.runner.o.Now()
 	for i := range messages {
-		b.serial++
-		b.rows = append(b.rows, b.reader.row(&messages[i], b.serial, now))
+		c.serial++
+		b.rows = append(b.rows, b.reader.row(&messages[i], c.serial, now))
 	}
 	return nil
 }

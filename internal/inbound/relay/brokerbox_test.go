@@ -29,6 +29,7 @@ type fakeBroker struct {
 	faulty   bool
 	messages []brokers.Received
 	done     int // messages that are acknowledged
+	deaf     int // acknowledgements that take effect and whose answer is lost
 }
 
 func (b *fakeBroker) fails() bool { return b.faulty && b.dice.IntN(12) == 0 }
@@ -96,6 +97,10 @@ func (c *fakeConsumer) Ack(ctx context.Context, n int) error {
 		b.done += n
 	}
 	c.open = c.open[n:]
+	if b.deaf > 0 {
+		b.deaf--
+		return errLost
+	}
 	if b.fails() {
 		return errLost
 	}
@@ -168,6 +173,28 @@ func readThroughFaults(t *testing.T, seed uint64, b Bounds) {
 	}
 	if at, there := r.Status("src_1"); !there || at.Moved == 0 {
 		t.Errorf("status %+v", at)
+	}
+}
+
+// TestUnfitMessagesOfTwoConnections: an acknowledgement took effect, but its answer was lost. The
+// unfit message that stands at the same place of the next connection is another one, and is set
+// aside too.
+func TestUnfitMessagesOfTwoConnections(t *testing.T) {
+	s := newSink(t)
+	broker := &fakeBroker{t: t, sink: s, deaf: 1}
+	for i := range 4 {
+		m := brokers.Received{ID: fmt.Sprint("m", i), Type: "note.added", Body: []byte(`{}`)}
+		if i%2 == 1 {
+			m.Type = "no type"
+		}
+		broker.messages = append(broker.messages, m)
+	}
+	s.set(grapnel.Source{ID: "src_1", Tenant: "acme", Broker: &grapnel.Target{Kind: "nats"}, Revision: 1})
+	relaying(t, Options{Engine: s, Store: s.Store, Consume: broker.consume,
+		Bounds: Bounds{Messages: 2, Asleep: time.Millisecond, First: time.Millisecond, Longest: 2 * time.Millisecond}})
+	until(t, "all is read", func() bool { return broker.left() == 0 })
+	if n := len(s.asides()); n != 2 {
+		t.Errorf("%d messages are set aside", n)
 	}
 }
 

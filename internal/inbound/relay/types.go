@@ -71,6 +71,9 @@ type courier struct {
 	most  int                    // messages that a broker may deliver at once
 	aside int                    // rows of the last look that were set aside
 	given map[[2]int64]*shelving // rows that were set aside and are not removed yet
+	// serial is the row id of a broker's last message. It goes on over connections: given has rows of
+	// the one before, and a message with the id of one of them would count as set aside.
+	serial int64
 
 	mu  sync.Mutex
 	now Status
