@@ -96,11 +96,11 @@ func (k *takers) consume(ctx context.Context, c *child, name string, rng *rand.R
 			status, _, err := c.call(context.WithoutCancel(ctx), http.MethodPost, "/v1/leases/"+m.Meta.Lease+"/"+verb, nil)
 			k.mu.Lock()
 			switch {
-			case err != nil || status >= 500: // the effect is unknown
+			case (err != nil || status >= 500) && verb == "ack": // if it had no effect, the lease is valid until it expires
 			case status == want && verb == "ack":
 				k.acked[m.Meta.EventID] = true
 				fallthrough
-			default:
+			default: // also a nack whose answer is lost: if it had an effect, the message may come again at once
 				if h := k.held[m.Meta.EventID]; h.lease == m.Meta.Lease {
 					h.open = false
 					k.held[m.Meta.EventID] = h
