@@ -26,8 +26,7 @@ import (
 const adminKey = "grp_e2e-only-on-loopback"
 
 // longCommits has a server accept work although commits are slow: on a machine that runs several tests
-// at once they may be, and what a test publishes is not to be refused. A test whose program has a
-// flag --bounds of its own has the usual limits.
+// at once they may be, and what a test publishes is not to be refused.
 const longCommits = "engine.admission.longcommit=1m"
 
 // binary builds the program once per test run.
@@ -45,7 +44,7 @@ type program struct {
 // bounded adds the flag that makes bounds tiny, if p asks for it.
 func (p program) bounded(t testing.TB, d *dice) program {
 	if p.tiny {
-		bounds := fmt.Sprintf("tiny:%d,%s", d.n(1<<30), longCommits)
+		bounds := fmt.Sprintf("tiny:%d", d.n(1<<30))
 		t.Logf("--bounds %s", bounds)
 		p.flag = append(slices.Clone(p.flag), "--bounds", bounds)
 	}
@@ -112,6 +111,9 @@ func (c *child) start() {
 	args = append(args, c.program.path, "serve", "--listen", c.addr, "--store", "sqlite:"+filepath.Join(c.dir, "grapnel.db"),
 		"--egress-allow", "127.0.0.0/8")
 	args = append(args, c.program.flag...)
+	if at := slices.Index(args, "--bounds"); at >= 0 {
+		args[at+1] += "," + longCommits // a flag takes the place of the variable
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey, "GRAPNEL_BOUNDS=" + longCommits}, c.program.env...)
 	cmd.Dir = c.dir // where a node of PostgreSQL keeps its session key
