@@ -69,17 +69,16 @@ func noteRefused(w *cli.World, e *client.Endpoint) {
 		return // a broker answers without a status
 	}
 	var name string
+	_ = json.Unmarshal(e.Policy, &name) // it stays empty if the policy is the endpoint's own
 	final := "classify them as fail in its policy"
-	p, err := cli.ReadPolicy(e.Policy)
-	if json.Unmarshal(e.Policy, &name) == nil {
-		var preset bool
-		if p, preset = policy.Preset(name); !preset {
+	p, preset := policy.Preset(name)
+	if preset {
+		final = "grapnel endpoints update " + e.ID + " --policy '" + words.FinalPolicy(&p) + "'"
+	} else {
+		var err error
+		if p, err = cli.ReadPolicy(e.Policy); err != nil {
 			return
 		}
-		final, err = "grapnel endpoints update "+e.ID+" --policy '"+words.FinalPolicy(&p)+"'", nil
-	}
-	if err != nil {
-		return
 	}
 	said, again := words.Refused(&p)
 	if again {

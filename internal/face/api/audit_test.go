@@ -166,7 +166,7 @@ func TestTheAuditNamesDeletedThings(t *testing.T) {
 		return "" // a source
 	})
 	if text, _ := w.exported("/v1/audit/export", &chain.Hash{}); !bytes.Contains(text, []byte(`"name":"orders"`)) {
-		t.Errorf("the export does not name what was deleted: %s", text)
+		t.Errorf("the export has no name for the deleted queue: %s", text)
 	}
 	w.key("key_globex", "grp_test_admin_of_globex", "globex", grapnel.ScopeAdmin)
 	if n := is("grp_test_admin_of_globex", nil); n != 0 {

@@ -72,7 +72,7 @@ type names struct {
 }
 
 func (a *api) names(c *call) *names {
-	n := &names{a: a, c: c, keys: map[string]string{}}
+	n := &names{a, c, map[string]string{}}
 	if c.key.May(grapnel.ScopeAdmin) {
 		for _, k := range a.Engine.Keys(c.scope) {
 			n.keys[k.ID] = k.Name

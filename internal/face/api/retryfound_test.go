@@ -26,15 +26,7 @@ func TestRetryFound(t *testing.T) {
 			}
 		}
 	}
-	all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range all {
-		if d.Waiting.Head {
-			w.attempt(&d, 1, 503, w.clock.Add(time.Hour))
-		}
-	}
+	w.failHeads()
 	ask := func(by, query string) (matched, retried int) {
 		next := ""
 		for {
@@ -66,6 +58,20 @@ func TestRetryFound(t *testing.T) {
 	w.must(422, "POST", "/v1/deliveries/retry?filter=status:failed", "")
 }
 
+// failHeads has one attempt of each key's first delivery fail; the next one is in an hour.
+func (w *world) failHeads() {
+	w.t.Helper()
+	all, err := w.engine.DeliveryList(w.t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 100})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range all {
+		if d.Waiting.Head {
+			w.attempt(&d, 1, 503, w.clock.Add(time.Hour))
+		}
+	}
+}
+
 // endless is an engine in which every order to retry has reached its bound.
 type endless struct{ Engine }
 
@@ -85,15 +91,7 @@ func TestRetryOfAnEndpoint(t *testing.T) {
 	for k := range 2 * keys {
 		w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a","data":1,"key":"k%d"}`, k%keys))
 	}
-	all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range all {
-		if d.Waiting.Head {
-			w.attempt(&d, 1, 503, w.clock.Add(time.Hour))
-		}
-	}
+	w.failHeads()
 	path := "/v1/endpoints/" + ep + "/retry"
 	w.as(acmeAdmin, 404, "POST", path, "")
 	for i, c := range []struct {

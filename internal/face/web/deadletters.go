@@ -140,7 +140,10 @@ func left(days *int) (text string, soon bool) {
 // purgedIn is when retention deletes a delivery, as a sentence ends.
 func purgedIn(days *int) string {
 	text, _ := left(days)
-	return map[bool]string{true: text, false: "in " + text}[*days <= 0]
+	if *days > 0 {
+		text = "in " + text
+	}
+	return text
 }
 
 // groups counts by endpoint and reason.
