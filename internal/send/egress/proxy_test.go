@@ -196,7 +196,9 @@ func TestFailuresOfAProxyAreItsOwn(t *testing.T) {
 			s := sender(t, Options{Allow: loopback(), Resolver: here{}, Proxy: proxyURL(l.Addr().String())})
 			defer s.Close()
 			e := endpoint("http://hooks.example:" + trap.port + "/")
-			e.Policy.Timeout = policy.Duration(300 * time.Millisecond)
+			if c.answer == "" { // the others must not be cut off on a slow machine: it would be this case
+				e.Policy.Timeout = policy.Duration(300 * time.Millisecond)
+			}
 			r := send(s, delivery(e))
 			if r.Outcome.Class != c.class || !strings.Contains(r.Error, c.error) || strings.Contains(r.Error, "127.0.0.1") || r.Sent != nil {
 				t.Errorf("%+v %q", r.Outcome, r.Error)
