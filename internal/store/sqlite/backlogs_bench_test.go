@@ -34,11 +34,11 @@ func BenchmarkBacklogs(b *testing.B) {
 		"BEGIN",
 		"INSERT INTO tenant VALUES (1, 'acme')",
 		"CREATE TEMP TABLE n AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < 1000000) SELECT i FROM c",
-		"INSERT INTO target SELECT i, 'ep_' || i FROM n WHERE i <= 1000",
+		"INSERT INTO target (number, endpoint) SELECT i, 'ep_' || i FROM n WHERE i <= 1000",
 		`INSERT INTO pending (seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", code, lane, kind)
 			SELECT i, 1 + i % 1000, i, 1, 1, 0, strftime('%s', 'now') * 1000000 + (i * 7919 % 90000) * 1000000, 0, 0, 3, i, 0, 1, 0, '', 1 FROM n`,
-		"INSERT INTO letter SELECT 1 + i % 1000, 2000000 + i FROM n",
 		"INSERT INTO tally (target, tenant, status, n, made) SELECT i, 1, 1, 1000, 2000 FROM n WHERE i <= 1000",
+		"INSERT INTO letter SELECT 1 + i % 1000, 2000000 + i, 1 FROM n",
 		"INSERT INTO tally (target, tenant, status, n) SELECT i, 1, 4, 1000 FROM n WHERE i <= 1000",
 		"COMMIT",
 	} {

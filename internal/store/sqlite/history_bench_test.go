@@ -203,7 +203,7 @@ func pile(b *testing.B, s *Store, n int) {
 				INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, code, reason, last, outcome)
 					SELECT n, 1 + n %% 20, n, 1 + n %% 2, CASE%[3]s END, 0, 1, n * 10000, n * 10000 + 1000, 0, CASE%[4]s END, 'why', CASE%[5]s END,
 					CASE%[6]s END FROM i;
-				INSERT INTO letter SELECT target, seq FROM finished WHERE status = 4 AND status <> 3 AND seq BETWEEN %[1]d AND %[2]d;
+				INSERT INTO letter SELECT target, seq, tenant FROM finished WHERE status = 4 AND status <> 3 AND seq BETWEEN %[1]d AND %[2]d;
 				INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT outcome, seq >> 12 FROM finished WHERE status = 3 AND seq >= %[1]d;
 				INSERT OR IGNORE INTO target_outcome SELECT DISTINCT outcome, target FROM finished WHERE status = 3 AND seq >= %[1]d;
 				INSERT OR REPLACE INTO hour SELECT n / 360000, min(ifnull(h.first, n), min(n)), max(n) | 4095 FROM i LEFT JOIN hour h ON h.hour = n / 360000

@@ -185,6 +185,11 @@ var wrongRows = []struct{ what, query string }{
 			EXCEPT SELECT target, tenant, n FROM tally WHERE status = 1)`},
 	{"counts of all pending deliveries that are wrong",
 		"SELECT (SELECT coalesce(sum(n), 0) FROM tally WHERE status = 1) <> (SELECT count(*) FROM pending)"},
+	{"endpoints whose count of dead letters is wrong",
+		`SELECT count(*) FROM (SELECT target, tenant, count(*) AS n FROM letter GROUP BY target, tenant
+			EXCEPT SELECT target, tenant, letters FROM tally WHERE status = 1)`},
+	{"counts of all dead letters that are wrong",
+		"SELECT (SELECT coalesce(sum(letters), 0) FROM tally) <> (SELECT count(*) FROM letter)"},
 }
 
 // verifyRows fails if rows contradict each other, or if data of an event that is still to be sent

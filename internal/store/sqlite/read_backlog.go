@@ -15,11 +15,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// The numbers of pending deliveries are in the tally. Heads are counted in their index, which has
-// all columns that are needed. Few are read one by one. Many are counted by the ranges of due
-// times, which are up to 36; one that has no head costs nothing: the next due time says which range
-// to count next. A count comes with the lowest row id among the heads and its creation time, which
-// SQLite takes from the row of the minimum.
+// The numbers of pending deliveries and of dead letters are in the tally. Heads are counted in
+// their index, which has all columns that are needed. Few are read one by one. Many are counted by
+// the ranges of due times, which are up to 36; one that has no head costs nothing: the next due
+// time says which range to count next. A count comes with the lowest row id among the heads and its
+// creation time, which SQLite takes from the row of the minimum.
 const (
 	// fewHeadsQuery begins with the blocked heads, which have no due time.
 	fewHeadsQuery = "SELECT due, seq, created FROM pending WHERE head = 1 AND target = ? ORDER BY due LIMIT ?"
@@ -30,8 +30,8 @@ const (
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? ORDER BY due, seq LIMIT ?)`
 	leasedDueQuery = "SELECT due FROM pending WHERE target = ? AND token IS NOT NULL LIMIT ?"
 	// backlogsQuery skips other statuses and zeros before it looks the name of an endpoint up.
-	backlogsQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target WHERE y.status IN (1, 4)
-		AND y.n > 0 AND (?1 = '' OR y.tenant = (SELECT number FROM tenant WHERE name = ?1)) ORDER BY y.target`
+	backlogsQuery = `SELECT y.target, t.endpoint, y.n, y.letters FROM tally y JOIN target t ON t.number = y.target WHERE y.status = 1
+		AND (y.n > 0 OR y.letters > 0) AND (?1 = '' OR y.tenant = (SELECT number FROM tenant WHERE name = ?1)) ORDER BY y.target`
 	anyLeasedQuery = "SELECT EXISTS (SELECT 1 FROM pending WHERE token IS NOT NULL)"
 )
 
@@ -43,46 +43,61 @@ func (s *reader) Backlogs(ctx context.Context, scope store.Scope, tenant string,
 		return nil, ctx.Err()
 	}
 	return rows.Reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []store.Backlog, err error) {
-		targets, err := readTargets(r.Query(backlogsQuery).Text(tenant))
+		targets, err := readWaiting(r.Query(backlogsQuery).Text(tenant))
 		if err != nil {
 			return nil, err
 		}
-		of := func(status int64) []int64 {
+		shares := func(of func(*waitingTarget) int64) []int64 {
 			rows := make([]int64, len(targets))
-			for i, t := range targets {
-				rows[i] = t.counts[status]
+			for i := range targets {
+				rows[i] = of(&targets[i])
 			}
 			return store.Shares(rows, limit)
 		}
 		// The targets are sorted, and not the list: a backlog is ten times as large.
-		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.endpoint, b.endpoint) })
+		slices.SortFunc(targets, func(a, b waitingTarget) int { return cmp.Compare(a.endpoint, b.endpoint) })
 		leased, err := rows.Integer(r.Query(anyLeasedQuery)) // if there are none, no endpoint is asked for its own
 		if err != nil {
 			return nil, err
 		}
-		heads, letters := of(rows.StatusPending), of(rows.StatusFailed)
+		heads := shares(func(t *waitingTarget) int64 { return t.pending })
+		letters := shares(func(t *waitingTarget) int64 { return t.letters })
 		list = make([]store.Backlog, 0, len(targets))
 		for i, t := range targets {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i], leases: leased > 0}
-			c.Endpoint, c.Pending = t.endpoint, t.counts[rows.StatusPending]
+			c.Endpoint, c.Pending, c.Dead, c.DeadMore = t.endpoint, t.pending, letters[i], letters[i] < t.letters
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return nil, err
 			}
-			if err := c.letters(t.counts[rows.StatusFailed], letters[i]); err != nil {
-				return nil, err
-			}
-			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
-				list = append(list, c.Backlog)
-			}
+			list = append(list, c.Backlog)
 		}
 		return list, nil
 	})
 }
 
-// backlogCount counts an endpoint's pending deliveries and dead letters.
+// waitingTarget is an endpoint with its numbers of pending deliveries and of dead letters.
+type waitingTarget struct {
+	number           int64
+	endpoint         string
+	pending, letters int64
+}
+
+// readWaiting adds the numbers of an endpoint's tenants, whose rows follow each other.
+func readWaiting(q *sqlite3.Stmt) (found []waitingTarget, err error) {
+	for q.More(&err) {
+		if number := q.Integer(0); len(found) == 0 || found[len(found)-1].number != number {
+			found = append(found, waitingTarget{number: number, endpoint: q.String(1)})
+		}
+		last := &found[len(found)-1]
+		last.pending, last.letters = last.pending+q.Integer(2), last.letters+q.Integer(3)
+	}
+	return found, err
+}
+
+// backlogCount counts an endpoint's heads.
 type backlogCount struct {
 	store.Backlog
 	r      *sqlite3.Conn
@@ -201,26 +216,12 @@ func (c *backlogCount) leased(most int64) error {
 	return nil
 }
 
-// letters counts dead letters. The endpoint's failed deliveries include others.
-func (c *backlogCount) letters(failed, most int64) (err error) {
-	if failed == 0 {
-		return nil
-	}
-	c.Dead, err = rows.Integer(c.r.Query(fewLettersQuery).Int(c.target).Int(most))
-	c.DeadMore = c.Dead == most && most < failed
-	return err
-}
-
 // A queue's heads are counted by their index and only up to a limit; the numbers of pending
 // deliveries and of dead letters are in the tally. So counting a queue with a million pending
 // deliveries takes as long as counting one with ten thousand.
 const (
-	leasedQuery    = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
-	deadTallyQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 4"
-	// resolvedQuery examines the newest failed deliveries.
-	resolvedQuery = `SELECT count(*) FROM
-		(SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 ORDER BY seq DESC LIMIT ?) d
-		JOIN mark m ON m.delivery = d.seq WHERE m.discarded_at IS NOT NULL OR m.replay_result = 3`
+	leasedQuery  = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
+	lettersQuery = "SELECT ifnull(sum(letters), 0) FROM tally WHERE target = ? AND status = 1"
 )
 
 // QueueCounts reads one snapshot.
@@ -233,11 +234,7 @@ func (s *reader) QueueCounts(ctx context.Context, queue string, now time.Time) (
 		if n, err = countHeads(r, target, waiting, codec.Micros(now)); err != nil {
 			return n, err
 		}
-		if n.Dead, err = rows.Integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
-			return n, err
-		}
-		resolved, err := rows.Integer(r.Query(resolvedQuery).Int(target).Int(store.MostCounted))
-		n.Dead -= resolved
+		n.Dead, err = rows.Integer(r.Query(lettersQuery).Int(target))
 		return n, err
 	})
 }

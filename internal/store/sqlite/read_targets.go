@@ -17,7 +17,6 @@ const (
 	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	fewLettersQuery          = "SELECT count(*) FROM (SELECT 1 FROM letter WHERE target = ? LIMIT ?)"
 	// replayedLettersQuery includes dead letters that were repeated with success. It leaves out
 	// discarded ones.
 	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?

@@ -14,7 +14,7 @@ import (
 // latest day has it. Its rows are in the order of the endpoints, so it is read as a whole: by
 // number, so that no name is looked up and copied for a row.
 const (
-	tenantTallyQuery = "SELECT target, tenant, status, n, hour FROM tally WHERE status IN (1, 4) AND (?1 = 0 OR tenant = ?1) ORDER BY target"
+	tenantTallyQuery = "SELECT target, tenant, n, letters, hour FROM tally WHERE status = 1 AND (?1 = 0 OR tenant = ?1)"
 	latestDayQuery   = "SELECT max(day) FROM total_day WHERE target = ?"
 )
 
@@ -35,46 +35,24 @@ func (s *reader) TenantCounts(ctx context.Context, tenants []string, limit int64
 		if len(names) > 1 {
 			only = 0
 		}
-		var targets []int64
 		q := r.Query(tenantTallyQuery).Int(only)
 		for len(names) > 0 && q.More(&err) {
 			tenant, wanted := names[q.Integer(1)]
-			target := q.Integer(0)
-			switch {
-			case !wanted:
-			case q.Integer(2) == rows.StatusFailed:
-				targets = append(targets, target)
-				c.Add(tenant, 0, q.Integer(3), time.Time{})
-			default:
-				n, active := q.Integer(3), time.Time{}
-				if !q.IsNull(4) {
-					active = codec.Moment(codec.HourBegins(q.Integer(4)))
-				} else if active, err = latestDay(r, target); err != nil {
-					return nil, err
-				}
-				targets = append(targets, target)
-				c.Add(tenant, n, 0, active)
+			if !wanted {
+				continue
 			}
+			var active time.Time
+			if !q.IsNull(4) {
+				active = codec.Moment(codec.HourBegins(q.Integer(4)))
+			} else if active, err = latestDay(r, q.Integer(0)); err != nil {
+				return nil, err
+			}
+			c.Add(tenant, q.Integer(2), q.Integer(3), active)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return c.Letters(limit, func(shares []int64) ([]int64, error) {
-			dead := make([]int64, len(shares))
-			for i, most := range shares {
-				if most == 0 {
-					continue
-				}
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				var err error
-				if dead[i], err = rows.Integer(r.Query(fewLettersQuery).Int(targets[i]).Int(most)); err != nil {
-					return nil, err
-				}
-			}
-			return dead, nil
-		})
+		return c.Letters(limit, func(shares []int64) ([]int64, error) { return shares, nil })
 	})
 }
 

@@ -70,11 +70,15 @@ func masterKey(t *testing.T, letter string) seal.Source {
 	return s
 }
 
-// wrongLettersQuery compares the table of dead letters with what it is derived from.
+// wrongLettersQuery compares the table of dead letters with what it is derived from, and their
+// numbers with the table.
 const wrongLettersQuery = `WITH dead AS (SELECT target, seq FROM finished WHERE status = 4
 		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND (discarded_at IS NOT NULL OR replay_result = 3)))
 	SELECT (SELECT count(*) FROM (SELECT target, seq FROM letter EXCEPT SELECT * FROM dead)) +
-		(SELECT count(*) FROM (SELECT * FROM dead EXCEPT SELECT target, seq FROM letter))`
+		(SELECT count(*) FROM (SELECT * FROM dead EXCEPT SELECT target, seq FROM letter)) +
+		(SELECT count(*) FROM letter l WHERE tenant <> (SELECT tenant FROM finished WHERE seq = l.seq)) +
+		(SELECT count(*) FROM tally y WHERE letters <> (SELECT count(*) FROM letter
+			WHERE y.status = 1 AND target = y.target AND tenant = y.tenant)) + (SELECT sum(letters) <> (SELECT count(*) FROM letter) FROM tally)`
 
 // conforms runs the suite on stores with these options.
 func conforms(t *testing.T, run func(*testing.T, storetest.Harness), histories int, o Options) {

@@ -69,12 +69,12 @@ func archive(t *tx, d *place, e store.Ending, last []byte) error {
 	if status != rows.StatusFailed {
 		return nil
 	}
-	return t.conn.Query(addLetterQuery).Int(d.target).Int(d.Seq).Run()
+	return t.conn.Query(addLetterQuery).Int(d.target).Int(d.Seq).Int(d.tenant).Run()
 }
 
 const (
 	// addLetterQuery adds none that was repeated with success while it was pending.
-	addLetterQuery = `INSERT INTO letter (target, seq) SELECT ?1, ?2
+	addLetterQuery = `INSERT INTO letter (target, seq, tenant) SELECT ?1, ?2, ?3
 		WHERE NOT EXISTS (SELECT 1 FROM mark WHERE delivery = ?2 AND replay_result = 3)`
 	dropLetterQuery = "DELETE FROM letter WHERE target = ? AND seq = ?"
 )

@@ -165,12 +165,25 @@ CREATE TABLE mark (
 
 -- Dead letters about which nothing was done: neither discarded nor repeated with success. So a list
 -- of them passes no others. Rows come and go with those of finished, and with
--- marks, by the triggers.
+-- marks, by the triggers. The tally has their number.
 CREATE TABLE letter (
     target INTEGER NOT NULL,
     seq    INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
     PRIMARY KEY (target, seq)
 ) WITHOUT ROWID;
+
+-- The row of the tally may not be there yet: a transaction writes it last. It is not an upsert,
+-- because the statement behind a trigger overrules what one does with a conflict.
+CREATE TRIGGER letter_added AFTER INSERT ON letter BEGIN
+    INSERT INTO tally (target, tenant, status, n) SELECT NEW.target, NEW.tenant, 1, 0
+        WHERE NOT EXISTS (SELECT 1 FROM tally WHERE target = NEW.target AND tenant = NEW.tenant AND status = 1);
+    UPDATE tally SET letters = letters + 1 WHERE target = NEW.target AND tenant = NEW.tenant AND status = 1;
+END;
+
+CREATE TRIGGER letter_removed AFTER DELETE ON letter BEGIN
+    UPDATE tally SET letters = letters - 1 WHERE target = OLD.target AND tenant = OLD.tenant AND status = 1;
+END;
 
 CREATE TRIGGER letter_noted AFTER INSERT ON mark WHEN NEW.discarded_at IS NOT NULL OR NEW.replay_result IS 3 BEGIN
     DELETE FROM letter WHERE target = (SELECT target FROM finished WHERE seq = NEW.delivery) AND seq = NEW.delivery;
@@ -180,21 +193,22 @@ END;
 CREATE TRIGGER letter_changed AFTER UPDATE ON mark BEGIN
     DELETE FROM letter WHERE (NEW.discarded_at IS NOT NULL OR NEW.replay_result IS 3)
         AND target = (SELECT target FROM finished WHERE seq = NEW.delivery) AND seq = NEW.delivery;
-    INSERT INTO letter SELECT target, seq FROM finished f WHERE seq = NEW.delivery AND status = 4
+    INSERT INTO letter SELECT target, seq, tenant FROM finished f WHERE seq = NEW.delivery AND status = 4
         AND NEW.discarded_at IS NULL AND NEW.replay_result IS NOT 3
         AND NOT EXISTS (SELECT 1 FROM letter l WHERE l.target = f.target AND l.seq = f.seq); -- not OR IGNORE, which an upsert overrules
 END;
 
 -- How many deliveries exist. The rows of status 1 (pending) have more: how many were ever created,
--- and the totals of the latest hour in which something happened.
+-- how many are in letter, and the totals of the latest hour in which something happened.
 CREATE TABLE tally (
-    target INTEGER NOT NULL,
-    tenant INTEGER NOT NULL,
-    status INTEGER NOT NULL,
-    n      INTEGER NOT NULL,
-    made   INTEGER NOT NULL DEFAULT 0,
-    hour   INTEGER,
-    totals BLOB,                       -- a grapnel.Totals
+    target  INTEGER NOT NULL,
+    tenant  INTEGER NOT NULL,
+    status  INTEGER NOT NULL,
+    n       INTEGER NOT NULL,
+    letters INTEGER NOT NULL DEFAULT 0,
+    made    INTEGER NOT NULL DEFAULT 0,
+    hour    INTEGER,
+    totals  BLOB,                      -- a grapnel.Totals
     PRIMARY KEY (target, tenant, status)
 ) WITHOUT ROWID;
 
