@@ -83,21 +83,31 @@ func (s *survey) count(a *api) error {
 	})
 	ask.Go(func() error {
 		var ids []string
-		eps, ids = a.receivers(s.c.scope, func(ep *grapnel.Endpoint) bool { return s.tenant == "" || ep.Tenant == s.tenant })
+		a.Engine.EachEndpoint(s.c.scope, func(ep *grapnel.Endpoint) bool {
+			if s.tenant == "" || ep.Tenant == s.tenant || ep.Channel != nil { // an operator's channel gets alerts of all tenants
+				eps, ids = append(eps, ep), append(ids, ep.ID)
+			}
+			return true
+		})
 		healths = a.Engine.Healths(ids)
 		return nil
 	})
 	if err := ask.Wait(); err != nil {
 		return err
 	}
-	held := map[string]bool{}
-	for _, id := range a.Engine.Held() {
-		held[id] = true
+	held := map[string]bool{} // as Engine.Held says it of all endpoints
+	for i := range healths {
+		if eps[i].Status != grapnel.EndpointEnabled || healths[i].State == grapnel.HealthOpen {
+			held[eps[i].ID] = true
+		}
 	}
 	for i := range list {
 		s.backlog(&list[i], held[list[i].Endpoint])
 	}
 	for i := range healths {
+		if eps[i].Queue != nil || eps[i].Channel != nil {
+			continue // they are no endpoints of customers; only their backlog counts
+		}
 		health := &healths[i]
 		state := cmp.Or(health.State, "unknown")
 		s.Endpoints.All++
