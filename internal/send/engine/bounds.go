@@ -15,6 +15,7 @@ type Bounds struct {
 	Admission  AdmissionBounds
 
 	Types      int   `bound:"65536" tiny:"2"`    // event types remembered as admitted
+	Healths    int   `bound:"500" tiny:"2"`      // endpoints whose states the core reads at once: no attempt begins meanwhile
 	EventCache int64 `bound:"32MiB" tiny:"4KiB"` // event data cached for first attempts
 
 	// Memory goes back after a Rest with fewer than Restless writes, if Spare bytes of it are unused.

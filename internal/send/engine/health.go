@@ -24,8 +24,7 @@ func (e *Engine) Held() []string {
 	return slices.Compact(ids)
 }
 
-// Healths returns the states of endpoints at one instant, with one question to the core; zero ones
-// while the engine does not run.
+// Healths returns the states of endpoints; zero ones while the engine does not run.
 func (e *Engine) Healths(ids []string) []grapnel.Health {
 	all := e.OwnHealths(ids)
 	e.shards.Healths(ids, all)
@@ -35,12 +34,15 @@ func (e *Engine) Healths(ids []string) []grapnel.Health {
 // OwnHealths is Healths of the endpoints that this node owns; the zero Health for others.
 func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
 	all := make([]grapnel.Health, len(ids))
-	if e.inputs.ask(context.Background(), func(c *core.Core, now time.Time) {
-		for i, id := range ids {
-			all[i] = c.Health(now, id)
+	for from := 0; from < len(ids); from += e.bounds.Healths {
+		part := ids[from:min(from+e.bounds.Healths, len(ids))]
+		if e.inputs.ask(context.Background(), func(c *core.Core, now time.Time) {
+			for i, id := range part {
+				all[from+i] = c.Health(now, id)
+			}
+		}) != nil {
+			return make([]grapnel.Health, len(ids))
 		}
-	}) != nil {
-		return make([]grapnel.Health, len(ids))
 	}
 	return all
 }

@@ -121,10 +121,7 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []*gra
 	}
 	at := map[string]*alert.Endpoint{}
 	f.Endpoints = make([]alert.Endpoint, len(eps))
-	var healths []grapnel.Health
-	for part := range slices.Chunk(ids, max(g.k.bounds.Page, 1)) { // the core answers each part at once
-		healths = append(healths, g.k.o.Engine.Healths(part)...)
-	}
+	healths := g.k.o.Engine.Healths(ids)
 	for i := range eps {
 		until := g.certificates[eps[i].ID]
 		if until.IsZero() && strings.HasPrefix(eps[i].URL, "https:") && eps[i].Status != grapnel.EndpointDisabled {
