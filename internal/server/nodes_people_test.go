@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -58,6 +59,20 @@ func TestALinkOpensOnOneNodeOnly(t *testing.T) {
 		if _, err := n.client(t, passes[0]).WhoAmI(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 			t.Errorf("node %d takes a pass that was revoked: %v", i, err)
 		}
+	}
+}
+
+// TestAStartOutlivesASlowDatabase: a database that does not take the hash of the session key in time
+// costs a warning, and not the start.
+func TestAStartOutlivesASlowDatabase(t *testing.T) {
+	var log bytes.Buffer
+	nodes, _ := members(t, 1, patient, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	nodes[0].session = new(sessionKey)
+	nodes[0].compareSessionKey(late)
+	if !strings.Contains(log.String(), "session key not stored") {
+		t.Errorf("it says %s", log.String())
 	}
 }
 

@@ -108,9 +108,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key, err = s.life.ensureAdminKey(ctx, o.AdminKey, o.Name); err != nil {
 		return nil, err
 	}
-	if err = s.compareSessionKey(ctx); err != nil {
-		return nil, err
-	}
+	s.compareSessionKey(ctx)
 	if s.key.Other != "" {
 		s.log.Warn("admin.key has another key than GRAPNEL_ADMIN_KEY; a start without the variable takes it", "file", s.key.Other)
 	}
