@@ -24,6 +24,7 @@ import (
 // (TLS-ALPN-01), or on that of --http-redirect (HTTP-01). Renewal begins 30 days before the end.
 type issued struct {
 	manager *autocert.Manager
+	shared  *sharedCache // the manager's cache, if the database may have several nodes
 	domains []string
 	bounds  CertificateBounds
 	log     *slog.Logger
@@ -34,7 +35,7 @@ type issued struct {
 }
 
 // errAnotherAsks is why there is no certificate yet.
-var errAnotherAsks = errors.New("the leading node has not got the certificate yet")
+var errAnotherAsks = errors.New("another node, or another caller, has not got the certificate yet")
 
 // acmeDirectory is the directory of the cache beside a database of SQLite. The files have mode
 // 0600.
@@ -50,7 +51,8 @@ func newIssued(o TLS, place Place, docs func() store.Documents, sealer func() *p
 		Client: &acme.Client{DirectoryURL: o.Directory, UserAgent: "grapnel/" + grapnel.Version, HTTPClient: &http.Client{Transport: i}},
 	}
 	if i.manager.Cache = autocert.DirCache(filepath.Join(place.dir(), acmeDirectory)); place.url != "" {
-		i.manager.Cache = &sharedCache{docs, sealer}
+		i.shared = &sharedCache{docs, sealer}
+		i.manager.Cache = i.shared
 	}
 	return i
 }
@@ -69,7 +71,10 @@ func (i *issued) RoundTrip(r *http.Request) (*http.Response, error) {
 // the first domain.
 //
 // Of several nodes the leading one asks for a new certificate. The proof for TLS-ALPN-01 is stored
-// by its domain, so nodes that ask at once would replace each other's.
+// by its domain, so nodes that ask at once would replace each other's. The lead may move during an
+// order, so a leader claims the order first. The next holder of the claim finds the certificate of
+// the one before, because the manager looks in the cache first, and stores before it returns. It
+// finds none if the store fails just then: the manager ignores that.
 func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if hello.ServerName == "" {
 		named := *hello
@@ -80,9 +85,16 @@ func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if had || slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // the latter is the authority, which wants a proof
 		return i.manager.GetCertificate(hello)
 	}
-	if slices.Contains(i.domains, hello.ServerName) && !i.leads() {
-		if _, err := i.manager.Cache.Get(i.alive, hello.ServerName); err != nil {
-			return nil, errors.Join(errAnotherAsks, err)
+	if i.shared != nil && slices.Contains(i.domains, hello.ServerName) {
+		if _, err := i.shared.Get(i.alive, hello.ServerName); err != nil {
+			if !i.leads() {
+				return nil, errors.Join(errAnotherAsks, err)
+			}
+			release, err := i.shared.claim(i.alive, hello.ServerName, i.bounds.Order)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
 		}
 	}
 	got, err := i.manager.GetCertificate(hello)
@@ -134,10 +146,8 @@ const cacheKind = "acme"
 
 // Get returns what Put has stored.
 func (c *sharedCache) Get(ctx context.Context, key string) ([]byte, error) {
-	doc, err := c.docs().Document(ctx, store.Everyone(), "", cacheKind, key)
-	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
-		return nil, autocert.ErrCacheMiss
-	} else if err != nil {
+	doc, err := c.read(ctx, key)
+	if err != nil {
 		return nil, err
 	}
 	data, err := c.sealer().OpenBytes(cacheKind+" "+key, string(doc.Body))
@@ -161,18 +171,47 @@ func (c *sharedCache) Delete(ctx context.Context, key string) error { return c.w
 
 func (c *sharedCache) write(ctx context.Context, key string, body []byte) error {
 	for {
-		was, err := c.docs().Document(ctx, store.Everyone(), "", cacheKind, key)
-		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		was, err := c.read(ctx, key)
+		if err != nil || was.Revision == 0 && body == nil {
 			return err
 		}
-		if err != nil && body == nil {
-			return nil
-		}
-		w := store.DocumentWrite{Delete: body == nil,
-			Document: store.Document{Kind: cacheKind, ID: key, Revision: was.Revision, At: time.Now(), Body: body}}
-		_, err = c.docs().PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{w}, store.With{})
-		if grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err = c.replace(ctx, was, body); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			return err
 		}
 	}
+}
+
+// claim lets one caller at a time, of all nodes, order a domain's certificate; the others get
+// errAnotherAsks. A claim ends by release, or when its life is over because its holder died. That
+// must be longer than any order by more than the nodes' clocks differ, or two callers order at
+// once.
+func (c *sharedCache) claim(ctx context.Context, domain string, life time.Duration) (release func(), err error) {
+	is, err := c.read(ctx, domain+" claim")
+	if err != nil {
+		return nil, err
+	}
+	if is.Revision > 0 && time.Since(is.At).Abs() < life {
+		return nil, errAnotherAsks
+	}
+	if is.Revision, err = c.replace(ctx, is, []byte{}); grapnel.CodeOf(err) == grapnel.CodeConflict {
+		return nil, errAnotherAsks
+	}
+	return func() { _, _ = c.replace(ctx, is, nil) }, err // if that fails, the claim's life ends it
+}
+
+// read returns a document to replace, with revision 0 if there is none.
+func (c *sharedCache) read(ctx context.Context, key string) (store.Document, error) {
+	doc, err := c.docs().Document(ctx, store.Everyone(), "", cacheKind, key)
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return store.Document{Kind: cacheKind, ID: key}, nil
+	}
+	return doc, err
+}
+
+// replace stores a body in place of a document, or deletes that if the body is nil. It fails with
+// grapnel.CodeConflict if the document has changed since.
+func (c *sharedCache) replace(ctx context.Context, doc store.Document, body []byte) (revision int64, err error) {
+	doc.At, doc.Body = time.Now(), body
+	put, err := c.docs().PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: doc, Delete: body == nil}}, store.With{})
+	return put.Revision, err
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,9 +21,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
-
-const acmeDomain = "hooks.example.test"
 
 // serialOf is the serial number of the certificate at an address; empty: none that the roots know.
 func serialOf(t *testing.T, address string, roots *x509.CertPool) string {
@@ -56,6 +57,60 @@ func TestAnyNodeAnswersTheAuthority(t *testing.T) {
 		}
 	}
 }
+
+// TestOneCertificateThoughTheLeadMoves: the lead moves to another node while the order of the first
+// one is at its last request. The new leader asks for no certificate of its own; both show the one.
+func TestOneCertificateThoughTheLeadMoves(t *testing.T) {
+	port := freePort(t)
+	directory, _ := pebble(t, freePort(t), port, 90*24*time.Hour)
+	db := memory.New()
+	var leader atomic.Pointer[issued]
+	var first, second *issued
+	first = issuedOn(t, db, directory, func() bool { return leader.Load() == first })
+	second = issuedOn(t, db, directory, func() bool { return leader.Load() == second })
+	leader.Store(first)
+	listener, err := tls.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port), callersTLS(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proves := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = proves.Serve(listener) })
+	t.Cleanup(func() { _ = proves.Close(); serving.Wait() })
+
+	held, goOn := make(chan struct{}), make(chan struct{})
+	first.manager.Client.HTTPClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, "/finalize-order/") { // as Pebble names it
+			close(held)
+			<-goOn
+		}
+		return first.RoundTrip(r)
+	})
+	hello := &tls.ClientHelloInfo{ServerName: acmeDomain, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+	var one *tls.Certificate
+	ordered := make(chan error, 1)
+	go func() { var err error; one, err = first.get(hello); ordered <- err }()
+	select {
+	case <-held:
+	case err := <-ordered:
+		t.Fatalf("the order ended before its last request: %v", err)
+	}
+	leader.Store(second)
+	if _, err := second.get(hello); !errors.Is(err, errAnotherAsks) {
+		t.Errorf("the new leader, while the order is in progress: %v", err)
+	}
+	close(goOn)
+	if err := <-ordered; err != nil {
+		t.Fatal(err)
+	}
+	if other, err := second.get(hello); err != nil || other.Leaf.SerialNumber.Cmp(one.Leaf.SerialNumber) != 0 {
+		t.Errorf("the nodes show two certificates, %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // followers returns a port whose connections go to a node that does not lead.
 func followers(t *testing.T, nodes *atomic.Pointer[[]member]) (port int) {

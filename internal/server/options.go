@@ -181,6 +181,7 @@ type CertificateBounds struct {
 	Again time.Duration `bound:"1m"`              // first pause after a certificate was not issued
 	Pause time.Duration `bound:"1h"`              // longest such pause
 	Turn  time.Duration `bound:"1s" tiny:"10ms"`  // between two looks of a node that waits for the leading one
+	Order time.Duration `bound:"6m"`              // life of a claim to order; autocert ends an order after 5 minutes
 }
 
 // BacklogBounds limit the work of counting for /metrics.

@@ -3,24 +3,43 @@ package server
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/acme/autocert"
 
+	"github.com/grapnelhq/grapnel/internal/base/bounds"
 	"github.com/grapnelhq/grapnel/internal/base/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
+const acmeDomain = "hooks.example.test"
+
+func cacheOf(db store.Documents, key byte) *sharedCache {
+	return &sharedCache{func() store.Documents { return db }, func() *pass.Sealer { return pass.WithKey([32]byte{key}, rand.Reader) }}
+}
+
+// issuedOn is what a node on a database of several has.
+func issuedOn(t *testing.T, db store.Documents, directory string, leads func() bool) *issued {
+	t.Helper()
+	c := cacheOf(db, 1)
+	i := newIssued(TLS{Domains: []string{acmeDomain}, Directory: directory}, Place{url: "postgres://"}, c.docs, c.sealer, leads,
+		bounds.Fill(CertificateBounds{}), slog.New(slog.DiscardHandler))
+	t.Cleanup(i.end)
+	return i
+}
+
 // TestNodesShareCertificates: what one node has put, another one with its session key gets; it is
 // sealed in the database, and absent for a node with another key and under another name.
 func TestNodesShareCertificates(t *testing.T) {
 	db := memory.New()
-	of := func(key byte) *sharedCache {
-		return &sharedCache{func() store.Documents { return db }, func() *pass.Sealer { return pass.WithKey([32]byte{key}, rand.Reader) }}
-	}
-	one, other, stranger := of(1), of(1), of(2)
+	one, other, stranger := cacheOf(db, 1), cacheOf(db, 1), cacheOf(db, 2)
 	for _, text := range []string{"the key of before", "the key of now"} {
 		if err := one.Put(t.Context(), "a.example.com+rsa", []byte(text)); err != nil {
 			t.Fatal(err)
@@ -48,5 +67,52 @@ func TestNodesShareCertificates(t *testing.T) {
 	}
 	if _, err := other.Get(t.Context(), "a.example.com+rsa"); !errors.Is(err, autocert.ErrCacheMiss) {
 		t.Errorf("after its deletion: %v", err)
+	}
+}
+
+// TestOneCallerClaimsAnOrder: of callers at once one has the claim, until it releases it or the
+// claim runs out. A holder whose claim has run out does not release that of the next one.
+func TestOneCallerClaimsAnOrder(t *testing.T) {
+	db := memory.New()
+	claim := func(life time.Duration) (func(), error) { return cacheOf(db, 1).claim(t.Context(), acmeDomain, life) }
+	var have atomic.Pointer[func()]
+	var holders atomic.Int64
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			release, err := claim(time.Hour)
+			if err == nil {
+				holders.Add(1)
+				have.Store(&release)
+			} else if !errors.Is(err, errAnotherAsks) {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if holders.Load() != 1 {
+		t.Fatalf("%d of 8 callers have the claim", holders.Load())
+	}
+	(*have.Load())()
+	first, err := claim(time.Hour)
+	if err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	second, err := claim(0)
+	if err != nil {
+		t.Fatalf("after its time: %v", err)
+	}
+	first()
+	if _, err := claim(time.Hour); !errors.Is(err, errAnotherAsks) {
+		t.Errorf("after a late release: %v", err)
+	}
+	second()
+
+	// an order that fails releases the claim
+	i := issuedOn(t, db, "https://127.0.0.1:1/none", func() bool { return true })
+	for range 2 {
+		if _, err := i.get(&tls.ClientHelloInfo{ServerName: acmeDomain}); err == nil || errors.Is(err, errAnotherAsks) {
+			t.Errorf("an order without an authority: %v", err)
+		}
 	}
 }

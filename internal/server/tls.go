@@ -133,7 +133,7 @@ func (s *Server) secure(place Place) error {
 	case len(o.Domains) > 0:
 		docs := func() store.Documents { return s.lives.now.Load().store }
 		sealer := func() *pass.Sealer { return pass.WithKey(s.session.secret("certificates"), rand.Reader) }
-		leads := func() bool { return place.url == "" || s.lives.now.Load().engine.Leads() }
+		leads := func() bool { return s.lives.now.Load().engine.Leads() }
 		s.certificates = newIssued(o, place, docs, sealer, leads, b, s.log)
 	case cmp.Or(o.Cert, o.Key) != "":
 		p, err := openPair(o, b, s.log)
