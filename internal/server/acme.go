@@ -85,8 +85,10 @@ func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if had || slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // the latter is the authority, which wants a proof
 		return i.manager.GetCertificate(hello)
 	}
+	var stored []byte
 	if i.shared != nil && slices.Contains(i.domains, hello.ServerName) {
-		if _, err := i.shared.Get(i.alive, hello.ServerName); err != nil {
+		var err error
+		if stored, err = i.shared.Get(i.alive, hello.ServerName); err != nil {
 			if !i.leads() {
 				return nil, errors.Join(errAnotherAsks, err)
 			}
@@ -100,6 +102,8 @@ func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	got, err := i.manager.GetCertificate(hello)
 	if err == nil {
 		i.ready.Store(hello.ServerName, nil)
+	} else if other, bad := tls.X509KeyPair(stored, stored); bad == nil && time.Now().Before(other.Leaf.NotAfter) {
+		return &other, nil // after its own order has failed, the manager has no certificate for a minute
 	}
 	return got, err
 }

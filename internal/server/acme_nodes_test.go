@@ -37,18 +37,29 @@ func serialOf(t *testing.T, address string, roots *x509.CertPool) string {
 
 // TestAnyNodeAnswersTheAuthority: three nodes on one database start together with a new domain. The
 // authority reaches only nodes that do not lead: they answer for the one that asked. One
-// certificate is issued, and all show it.
+// certificate is issued, and all show it. The authority's directory answers once all nodes are
+// there: it would reach none before, and autocert repeats a failed order after a minute at least.
 func TestAnyNodeAnswersTheAuthority(t *testing.T) {
 	var nodes atomic.Pointer[[]member]
 	reached := followers(t, &nodes)
 	directory, roots := pebble(t, freePort(t), reached, 90*24*time.Hour)
+	there := make(chan struct{})
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-there:
+			http.Redirect(w, r, directory, http.StatusFound)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(door.Close)
 	logged := new(logLines)
 	all, _ := members(t, 3, patient, func(o *Options) {
-		o.SessionKey, o.TLS = strings.Repeat("s", MinSessionKeyLen), TLS{Domains: []string{acmeDomain}, Directory: directory}
-		o.Bounds.Certificates.Again = 50 * time.Millisecond // the authority reaches no node before all are there
+		o.SessionKey, o.TLS = strings.Repeat("s", MinSessionKeyLen), TLS{Domains: []string{acmeDomain}, Directory: door.URL}
+		o.Bounds.Certificates.Again = 50 * time.Millisecond // a node whose order fails looks for another's
 		o.Log = slog.New(slog.NewTextHandler(logged, nil))
 	})
 	nodes.Store(&all)
+	close(there)
 	poll(t, "all nodes have the certificate", func() bool { return logged.count("certificate ready") == len(all) })
 	first := serialOf(t, all[0].listener.Addr().String(), roots)
 	for i := range all {
@@ -59,8 +70,15 @@ func TestAnyNodeAnswersTheAuthority(t *testing.T) {
 }
 
 // TestOneCertificateThoughTheLeadMoves: the lead moves to another node while the order of the first
-// one is at its last request. The new leader asks for no certificate of its own; both show the one.
+// one is at its last request. Until that ends, the new leader orders none; if it fails, one of its
+// own. Both show the same.
 func TestOneCertificateThoughTheLeadMoves(t *testing.T) {
+	for name, fails := range map[string]error{"the order goes on": nil, "the order fails": errors.New("cut off")} {
+		t.Run(name, func(t *testing.T) { leadMoves(t, fails) })
+	}
+}
+
+func leadMoves(t *testing.T, fails error) {
 	port := freePort(t)
 	directory, _ := pebble(t, freePort(t), port, 90*24*time.Hour)
 	db := memory.New()
@@ -82,14 +100,15 @@ func TestOneCertificateThoughTheLeadMoves(t *testing.T) {
 	first.manager.Client.HTTPClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.Path, "/finalize-order/") { // as Pebble names it
 			close(held)
-			<-goOn
+			if <-goOn; fails != nil {
+				return nil, fails
+			}
 		}
 		return first.RoundTrip(r)
 	})
 	hello := &tls.ClientHelloInfo{ServerName: acmeDomain, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
-	var one *tls.Certificate
 	ordered := make(chan error, 1)
-	go func() { var err error; one, err = first.get(hello); ordered <- err }()
+	go func() { _, err := first.get(hello); ordered <- err }()
 	select {
 	case <-held:
 	case err := <-ordered:
@@ -100,11 +119,15 @@ func TestOneCertificateThoughTheLeadMoves(t *testing.T) {
 		t.Errorf("the new leader, while the order is in progress: %v", err)
 	}
 	close(goOn)
-	if err := <-ordered; err != nil {
+	if err := <-ordered; !errors.Is(err, fails) {
 		t.Fatal(err)
 	}
-	if other, err := second.get(hello); err != nil || other.Leaf.SerialNumber.Cmp(one.Leaf.SerialNumber) != 0 {
-		t.Errorf("the nodes show two certificates, %v", err)
+	two, err := second.get(hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, err := first.get(hello); err != nil || one.Leaf.SerialNumber.Cmp(two.Leaf.SerialNumber) != 0 {
+		t.Errorf("the nodes do not show the same certificate: %v", err)
 	}
 }
 
