@@ -200,7 +200,9 @@ func (c *sharedCache) claim(ctx context.Context, domain string, life time.Durati
 	if is.Revision, err = c.replace(ctx, is, []byte{}); grapnel.CodeOf(err) == grapnel.CodeConflict {
 		return nil, errAnotherAsks
 	}
-	return func() { _, _ = c.replace(ctx, is, nil) }, err // if that fails, the claim's life ends it
+	// A server that ends gives up its order, and its next start need not wait for the claim's end. If
+	// the store fails, the claim's life ends it.
+	return func() { _, _ = c.replace(context.WithoutCancel(ctx), is, nil) }, err
 }
 
 // read returns a document to replace, with revision 0 if there is none.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -71,7 +72,8 @@ func TestNodesShareCertificates(t *testing.T) {
 }
 
 // TestOneCallerClaimsAnOrder: of callers at once one has the claim, until it releases it or the
-// claim runs out. A holder whose claim has run out does not release that of the next one.
+// claim runs out. A holder whose claim has run out does not release that of the next one. A server
+// that ends releases its own.
 func TestOneCallerClaimsAnOrder(t *testing.T) {
 	db := memory.New()
 	claim := func(life time.Duration) (func(), error) { return cacheOf(db, 1).claim(t.Context(), acmeDomain, life) }
@@ -107,6 +109,15 @@ func TestOneCallerClaimsAnOrder(t *testing.T) {
 		t.Errorf("after a late release: %v", err)
 	}
 	second()
+	ending, end := context.WithCancel(t.Context())
+	third, err := cacheOf(db, 1).claim(ending, acmeDomain, time.Hour)
+	end()
+	third()
+	if fourth, again := claim(time.Hour); err != nil || again != nil {
+		t.Errorf("after the end of a server: %v, %v", err, again)
+	} else {
+		fourth()
+	}
 
 	// an order that fails releases the claim
 	i := issuedOn(t, db, "https://127.0.0.1:1/none", func() bool { return true })
