@@ -11,18 +11,34 @@ import (
 // has doubled, which is never while nothing happens, and then keeps most of the freed memory. So
 // the most memory that a load needs would stay with the process.
 //
-// Each Rest it forgets the events that were in memory a Rest ago. If the Rest had few writes and
-// there is Spare memory, the memory is collected and given back: it takes some milliseconds then,
-// and under load it would be needed again at once.
+// Each Rest it forgets the events that were in memory a Rest ago. If there is Spare memory after a
+// load, the memory is collected and given back.
 func (e *Engine) rest() {
+	var lull lull
 	for last := e.pending.written(); backoff.Wait(e.inputs.over, e.bounds.Rest); {
 		e.events.age()
 		now := e.pending.written()
-		if now-last < e.bounds.Restless && spareMemory() >= e.bounds.Spare {
+		if lull.gives(now-last, &e.bounds) && spareMemory() >= e.bounds.Spare {
 			debug.FreeOSMemory()
 		}
 		last = now
 	}
+}
+
+// lull counts the Rests with few writes since one with many.
+type lull int
+
+// gives says, after a Rest with this many writes, whether memory goes back. Under load it would be
+// needed again at once. The first two Rests of a lull give it back, because the last requests of a
+// load may hold memory for one. Later ones are Again Rests apart: what pages and rounds leave is a
+// little each time, and with many endpoints a collection takes 100 ms of a processor.
+func (l *lull) gives(writes int64, b *Bounds) bool {
+	if writes >= b.Restless {
+		*l = 0
+		return false
+	}
+	*l++
+	return *l <= 2 || int(*l)%b.Again == 0
 }
 
 // spareMemory is how many bytes of the heap have no use: free ones that the process has all the
