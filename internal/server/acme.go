@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,9 +78,9 @@ func (i *issued) RoundTrip(r *http.Request) (*http.Response, error) {
 // the one before, because the manager looks in the cache first, and stores before it returns. It
 // finds none if the store fails just then: the manager ignores that.
 func (i *issued) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if hello.ServerName == "" {
+	if name := strings.ToLower(cmp.Or(hello.ServerName, i.domains[0])); name != hello.ServerName {
 		named := *hello
-		named.ServerName = i.domains[0]
+		named.ServerName = name
 		hello = &named
 	}
 	_, had := i.ready.Load(hello.ServerName)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,6 +118,14 @@ func TestOneCallerClaimsAnOrder(t *testing.T) {
 		t.Errorf("after the end of a server: %v, %v", err, again)
 	} else {
 		fourth()
+	}
+
+	// a node that does not lead orders nothing, however the name is written
+	follower := issuedOn(t, db, "https://127.0.0.1:1/none", func() bool { return false })
+	for _, name := range []string{acmeDomain, strings.ToUpper(acmeDomain), ""} {
+		if _, err := follower.get(&tls.ClientHelloInfo{ServerName: name}); !errors.Is(err, errAnotherAsks) {
+			t.Errorf("a follower asked for %q: %v", name, err)
+		}
 	}
 
 	// an order that fails releases the claim
