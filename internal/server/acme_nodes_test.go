@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -128,6 +130,44 @@ func leadMoves(t *testing.T, fails error) {
 	}
 	if one, err := first.get(hello); err != nil || one.Leaf.SerialNumber.Cmp(two.Leaf.SerialNumber) != 0 {
 		t.Errorf("the nodes do not show the same certificate: %v", err)
+	}
+}
+
+// TestAnEndingNodeReleasesItsOrder: a node that ends while it orders a certificate leaves no claim,
+// so its next start orders at once.
+func TestAnEndingNodeReleasesItsOrder(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	authority := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done()
+	}))
+	defer authority.Close()
+	nodes, db := members(t, 1, patient, func(o *Options) {
+		o.SessionKey, o.TLS = strings.Repeat("s", MinSessionKeyLen), TLS{Domains: []string{acmeDomain}, Directory: authority.URL}
+	})
+	conn, err := pgx.Connect(t.Context(), db.URL("grapnel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	claims := func() (n int) {
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM document WHERE kind = $1 AND id LIKE '% claim'", cacheKind).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	<-asked
+	if n := claims(); n != 1 {
+		t.Errorf("%d claims during the order", n)
+	}
+	if err := nodes[0].stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := claims(); n != 0 {
+		t.Errorf("%d claims after the end", n)
 	}
 }
 

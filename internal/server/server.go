@@ -152,13 +152,8 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}()
 	s.promises.start()
 	defer s.promises.stop(false)
-	if s.certificates != nil {
-		refreshing, stopRefreshing := context.WithCancel(context.WithoutCancel(ctx))
-		var certificates sync.WaitGroup
-		certificates.Go(func() { s.certificates.run(refreshing) })
-		defer certificates.Wait()
-		defer stopRefreshing()
-	}
+	stopRefreshing := s.refresh(ctx)
+	defer stopRefreshing()
 	served := make(chan error, 1)
 	go func() { served <- s.plain.Serve(s.callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)
@@ -186,7 +181,17 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	case broken = <-served:
 		broken = fmt.Errorf("accepting requests failed: %w", broken)
 	}
-	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
+	return errors.Join(broken, s.drain(ctx, stopDelivering, stopRefreshing, delivered))
+}
+
+// refresh keeps the certificates new until it is stopped.
+func (s *Server) refresh(ctx context.Context) (stop func()) {
+	refreshing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var certificates sync.WaitGroup
+	if s.certificates != nil {
+		certificates.Go(func() { s.certificates.run(refreshing) })
+	}
+	return func() { cancel(); certificates.Wait() }
 }
 
 // joinTime is the longest wait at the start for the first read of the nodes that share the
@@ -194,7 +199,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 const joinTime = 5 * time.Second
 
 // drain stops all parts in order.
-func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {
+func (s *Server) drain(ctx context.Context, stopDelivering, stopRefreshing func(), delivered <-chan struct{}) error {
 	s.stopping.Store(true)
 	s.log.Info("server draining; attempts in flight finish", "timeout", s.options.DrainTimeout.String())
 	late := time.NewTimer(s.options.DrainTimeout + recordingTime)
@@ -210,6 +215,7 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 	}
 	s.sender.Close()
 	s.promises.stop(true)
+	stopRefreshing() // the order of a certificate that it gives up is still noted in the store
 	if err := s.lives.now.Load().store.Close(); err != nil {
 		return fmt.Errorf("the store did not close cleanly: %w", err)
 	}
