@@ -154,7 +154,8 @@ func TestAnEndingNodeReleasesItsOrder(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	claims := func() (n int) {
-		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM document WHERE kind = $1 AND id LIKE '% claim'", cacheKind).Scan(&n); err != nil {
+		query := "SELECT count(*) FROM document WHERE kind = $1 AND id LIKE '% claim'"
+		if err := conn.QueryRow(t.Context(), query, cacheKind).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n

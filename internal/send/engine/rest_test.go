@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMemoryGoesBackAfterALoad: memory goes back twice after a load and then now and then, and never
-// during one.
+// TestMemoryGoesBackAfterALoad: memory goes back twice after a load and then now and then, and
+// never during one.
 func TestMemoryGoesBackAfterALoad(t *testing.T) {
 	var l lull
 	b := Bounds{Restless: 10, Again: 4}

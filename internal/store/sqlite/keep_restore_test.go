@@ -160,8 +160,8 @@ func TestRestoreVerifies(t *testing.T) {
 			"(SELECT min(seq) FROM pending WHERE position > 0 AND head = 1)"), wrongRows[4].what},
 		"a wrong count":                {changed("UPDATE tally SET n = n + 1 WHERE status = 1"), wrongRows[5].what},
 		"a count of what is not there": {changed("INSERT INTO tally (target, tenant, status, n) VALUES (99, 99, 1, 1)"), wrongRows[6].what},
-		"a wrong count of letters": {changed("INSERT OR IGNORE INTO letter SELECT target, seq, tenant FROM finished LIMIT 1; UPDATE tally SET letters = 0"),
-			wrongRows[7].what},
+		"a wrong count of letters": {changed("INSERT OR IGNORE INTO letter SELECT target, seq, tenant FROM finished LIMIT 1;" +
+			" UPDATE tally SET letters = 0"), wrongRows[7].what},
 		"letters that are not there": {changed("INSERT INTO tally (target, tenant, status, n, letters) VALUES (99, 99, 1, 0, 1)"), wrongRows[8].what},
 		"other data":                 {changed("UPDATE event SET sum = sum + 1 WHERE seq = (SELECT max(event) FROM pending)"), "not those that were accepted"},
 	} {
