@@ -18,12 +18,12 @@ type Bounds struct {
 	Healths    int   `bound:"500" tiny:"2"`      // endpoints whose states the core reads at once: no attempt begins meanwhile
 	EventCache int64 `bound:"32MiB" tiny:"4KiB"` // event data cached for first attempts
 
-	// Memory goes back after a Rest with fewer than Restless writes, if Spare bytes of it are unused:
-	// twice after a load, then each Again Rests.
+	// Memory goes back after a Rest with fewer than Restless writes that made less than Made bytes, if
+	// Spare bytes of it are unused.
 	Rest     time.Duration `bound:"5s" tiny:"500ms"`
 	Restless int64         `bound:"1000"`
+	Made     int64         `bound:"4MiB"`
 	Spare    int64         `bound:"16MiB"`
-	Again    int           `bound:"12" tiny:"1"`
 
 	Unaware time.Duration `bound:"10s" tiny:"100ms"` // a jump of the wall clock goes unnoticed for this long at most
 

@@ -1,22 +1,17 @@
 package engine
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
-// TestMemoryGoesBackAfterALoad: memory goes back twice after a load and then now and then, and
-// never during one.
-func TestMemoryGoesBackAfterALoad(t *testing.T) {
-	var l lull
-	b := Bounds{Restless: 10, Again: 4}
-	var gave []int
-	for i, writes := range []int64{0, 9, 0, 0, 0, 0, 0, 0, 10, 99, 3, 0, 0, 0} {
-		if l.gives(writes, &b) {
-			gave = append(gave, i)
+// TestMemoryGoesBackAtRest: memory goes back if there is enough of it, and neither a load nor
+// people's pages would need it again at once.
+func TestMemoryGoesBackAtRest(t *testing.T) {
+	b := Bounds{Restless: 10, Made: 50, Spare: 100}
+	for _, c := range []struct {
+		writes, made, spare int64
+		want                bool
+	}{{0, 0, 100, true}, {9, 49, 1000, true}, {0, 0, 99, false}, {10, 0, 1000, false}, {0, 50, 1000, false}} {
+		if got := givesBack(c.writes, c.made, c.spare, &b); got != c.want {
+			t.Errorf("after %d writes that made %d bytes, %d are spare: %v", c.writes, c.made, c.spare, got)
 		}
-	}
-	if want := []int{0, 1, 3, 7, 10, 11, 13}; !slices.Equal(gave, want) {
-		t.Errorf("it gives memory back after the Rests %v, want %v", gave, want)
 	}
 }
