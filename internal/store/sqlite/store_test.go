@@ -78,7 +78,8 @@ const wrongLettersQuery = `WITH dead AS (SELECT target, seq FROM finished WHERE 
 		(SELECT count(*) FROM (SELECT * FROM dead EXCEPT SELECT target, seq FROM letter)) +
 		(SELECT count(*) FROM letter l WHERE tenant <> (SELECT tenant FROM finished WHERE seq = l.seq)) +
 		(SELECT count(*) FROM tally y WHERE letters <> (SELECT count(*) FROM letter
-			WHERE y.status = 1 AND target = y.target AND tenant = y.tenant)) + (SELECT sum(letters) <> (SELECT count(*) FROM letter) FROM tally)`
+			WHERE y.status = 1 AND target = y.target AND tenant = y.tenant)) +
+		(SELECT coalesce(sum(letters), 0) <> (SELECT count(*) FROM letter) FROM tally)`
 
 // conforms runs the suite on stores with these options.
 func conforms(t *testing.T, run func(*testing.T, storetest.Harness), histories int, o Options) {
