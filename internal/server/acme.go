@@ -188,8 +188,8 @@ func (c *sharedCache) write(ctx context.Context, key string, body []byte) error 
 }
 
 // claim lets one caller at a time, of all nodes, order a domain's certificate; the others get
-// errAnotherAsks. A claim ends by release, or when its life is over because its holder died. That
-// must be longer than any order by more than the nodes' clocks differ, or two callers order at
+// errAnotherAsks. Its holder releases it. The claim of a holder that died ends after its life, which
+// must be longer than any order by more than the nodes' clocks differ: else two callers order at
 // once.
 func (c *sharedCache) claim(ctx context.Context, domain string, life time.Duration) (release func(), err error) {
 	is, err := c.read(ctx, domain+" claim")
@@ -202,8 +202,8 @@ func (c *sharedCache) claim(ctx context.Context, domain string, life time.Durati
 	if is.Revision, err = c.replace(ctx, is, []byte{}); grapnel.CodeOf(err) == grapnel.CodeConflict {
 		return nil, errAnotherAsks
 	}
-	// A server that ends gives up its order, and its next start need not wait for the claim's end. If
-	// the store fails, the claim's life ends it.
+	// A server that ends gives up its order, and its next start need not wait. If the store fails, the
+	// claim ends after its life.
 	return func() { _, _ = c.replace(context.WithoutCancel(ctx), is, nil) }, err
 }
 

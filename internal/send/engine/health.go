@@ -33,12 +33,11 @@ func (e *Engine) Healths(ids []string) []grapnel.Health {
 
 // OwnHealths is Healths of the endpoints that this node owns; the zero Health for others.
 func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
-	all := make([]grapnel.Health, len(ids))
-	for from := 0; from < len(ids); from += e.bounds.Healths {
-		part := ids[from:min(from+e.bounds.Healths, len(ids))]
+	all := make([]grapnel.Health, 0, len(ids))
+	for part := range slices.Chunk(ids, e.bounds.Healths) {
 		if e.inputs.ask(context.Background(), func(c *core.Core, now time.Time) {
-			for i, id := range part {
-				all[from+i] = c.Health(now, id)
+			for _, id := range part {
+				all = append(all, c.Health(now, id))
 			}
 		}) != nil {
 			return make([]grapnel.Health, len(ids))
