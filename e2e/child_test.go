@@ -115,7 +115,8 @@ func (c *child) start() {
 		args[at+1] += "," + longCommits // a flag takes the place of the variable
 	}
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey, "GRAPNEL_BOUNDS=" + longCommits}, c.program.env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey,
+		"GRAPNEL_BOUNDS=" + longCommits}, c.program.env...)
 	cmd.Dir = c.dir // where a node of PostgreSQL keeps its session key
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	p, err := process.Start(cmd)
