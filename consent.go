@@ -51,7 +51,7 @@ func (ep *Endpoint) AskConsent(before *Endpoint, rule ConsentRule, now time.Time
 	now = now.UTC().Truncate(time.Microsecond) // as stores have times: Since is compared
 	if before == nil || !ep.SameAddress(before) {
 		ep.Consent = nil
-		if rule == ConsentRequired && ep.Queue == nil && ep.Channel == nil && ep.Target == nil {
+		if rule == ConsentRequired && ep.Receives() && ep.Target == nil {
 			ep.Consent = &Consent{Since: now, Next: now}
 		}
 	}

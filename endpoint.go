@@ -64,6 +64,9 @@ type Shape struct {
 	Transform string // empty: the body is that of the format
 }
 
+// Receives says whether it is a receiver's, and neither a queue nor a channel.
+func (ep *Endpoint) Receives() bool { return ep.Queue == nil && ep.Channel == nil }
+
 // Shape is the current shape: the endpoint's own settings before those of its policy's preset. A
 // preset's transform belongs to the standard format.
 func (ep *Endpoint) Shape() Shape {

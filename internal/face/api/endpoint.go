@@ -110,7 +110,7 @@ func createEndpoint(a *api, c *call) (answer, error) {
 func listEndpoints(a *api, c *call) (answer, error) {
 	label, ids := c.query.text("label"), c.query.all("id")
 	return listOf(a, c, func(ep *grapnel.Endpoint) bool {
-		return ep.Queue == nil && ep.Channel == nil && (label == "" || labelled(ep, label)) && (len(ids) == 0 || slices.Contains(ids, ep.ID))
+		return ep.Receives() && (label == "" || labelled(ep, label)) && (len(ids) == 0 || slices.Contains(ids, ep.ID))
 	}, withHealth(a, c, func(ep *grapnel.Endpoint, h wire.Health) wire.Endpoint { return a.viewEndpoint(c, ep, h) }))
 }
 
@@ -138,7 +138,7 @@ func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 // changed has routes of its own.
 func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	ep, err := a.endpoint(c)
-	if err == nil && (ep.Queue != nil || ep.Channel != nil) {
+	if err == nil && !ep.Receives() {
 		err = store.ErrNotFound("endpoint")
 	}
 	return ep, err

@@ -66,7 +66,7 @@ func readFeed(a *api, c *call) (answer, error) {
 		return answer{}, errHidden
 	}
 	ep, ok := a.Engine.Endpoint(c.scope, c.query.text("endpoint"))
-	if !ok || ep.Queue != nil || ep.Channel != nil {
+	if !ok || !ep.Receives() {
 		c.query.faults.Add("?endpoint", "must be the id of an endpoint; queues and channels have no feed")
 	}
 	limit, wait, mark := c.query.limit(), c.query.duration("wait"), c.feedMark(ep.ID)

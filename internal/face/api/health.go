@@ -43,12 +43,12 @@ func ids(eps []grapnel.Endpoint) []string {
 	return list
 }
 
-// receivers are the endpoints that are wanted and are neither queues nor channels, and their ids. They
-// belong to the configuration, and nobody may change them: to copy ten thousand endpoints takes
-// longer than to count them.
-func (a *api) receivers(scope store.Scope, wanted func(*grapnel.Endpoint) bool) (eps []*grapnel.Endpoint, ids []string) {
+// wanted are the endpoints that are asked for, queues and channels too, and their ids. They belong
+// to the configuration, and nobody may change them: to copy ten thousand endpoints takes longer than
+// to count them.
+func (a *api) wanted(scope store.Scope, is func(*grapnel.Endpoint) bool) (eps []*grapnel.Endpoint, ids []string) {
 	a.Engine.EachEndpoint(scope, func(ep *grapnel.Endpoint) bool {
-		if ep.Queue == nil && ep.Channel == nil && wanted(ep) {
+		if is(ep) {
 			eps, ids = append(eps, ep), append(ids, ep.ID)
 		}
 		return true

@@ -41,7 +41,7 @@ func getJWKS(a *api, c *call) (answer, error) {
 // jwksOf are the public halves of the endpoint's secrets that sign now.
 func jwksOf(ep *grapnel.Endpoint, now time.Time) (keys []wire.JWK) {
 	for _, s := range ep.Secrets {
-		if !s.Live(now) || ep.Queue != nil || ep.Channel != nil {
+		if !s.Live(now) || !ep.Receives() {
 			continue
 		}
 		public, _ := sign.PublicKey(s.Text) // a symmetric secret has none

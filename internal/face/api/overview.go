@@ -83,11 +83,8 @@ func (s *survey) count(a *api) error {
 	})
 	ask.Go(func() error {
 		var ids []string
-		a.Engine.EachEndpoint(s.c.scope, func(ep *grapnel.Endpoint) bool {
-			if s.tenant == "" || ep.Tenant == s.tenant || ep.Channel != nil { // an operator's channel gets alerts of all tenants
-				eps, ids = append(eps, ep), append(ids, ep.ID)
-			}
-			return true
+		eps, ids = a.wanted(s.c.scope, func(ep *grapnel.Endpoint) bool {
+			return s.tenant == "" || ep.Tenant == s.tenant || ep.Channel != nil // an operator's channel gets alerts of all tenants
 		})
 		healths = a.Engine.Healths(ids)
 		return nil
@@ -105,7 +102,7 @@ func (s *survey) count(a *api) error {
 		s.backlog(&list[i], held[list[i].Endpoint])
 	}
 	for i := range healths {
-		if eps[i].Queue != nil || eps[i].Channel != nil {
+		if !eps[i].Receives() {
 			continue // they are no endpoints of customers; only their backlog counts
 		}
 		health := &healths[i]

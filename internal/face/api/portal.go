@@ -73,7 +73,7 @@ func createLink(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	for i, id := range in.Endpoints {
-		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || ep.Queue != nil || ep.Channel != nil {
+		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || !ep.Receives() {
 			f.Add("/endpoints/"+strconv.Itoa(i), "endpoint not found")
 		}
 	}

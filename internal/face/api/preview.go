@@ -55,7 +55,7 @@ func preview(a *api, c *call) (answer, error) {
 	var named grapnel.Endpoint
 	if id := c.query.text("endpoint"); id != "" {
 		var ok bool
-		if named, ok = a.Engine.Endpoint(scope, id); !ok || named.Queue != nil || named.Channel != nil {
+		if named, ok = a.Engine.Endpoint(scope, id); !ok || !named.Receives() {
 			return answer{}, grapnel.Invalid("?endpoint", "endpoint not found")
 		}
 	}

@@ -164,7 +164,7 @@ func (a *api) viewTenants(c *call) func(names []string) ([]wire.Tenant, error) {
 			}
 			all[i].Numbers = n
 		}
-		eps, ids := a.receivers(c.scope, func(ep *grapnel.Endpoint) bool { return by[ep.Tenant] != nil })
+		eps, ids := a.wanted(c.scope, func(ep *grapnel.Endpoint) bool { return ep.Receives() && by[ep.Tenant] != nil })
 		for i, health := range a.Engine.Healths(ids) {
 			n := by[eps[i].Tenant]
 			n.Endpoints.All++

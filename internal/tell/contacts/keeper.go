@@ -87,7 +87,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 	})
 	// A second pass, and not one for each tenant: a pass looks at the endpoints of all of them.
 	k.o.Engine.EachEndpoint(store.Everyone(), func(ep *grapnel.Endpoint) bool {
-		if t := tenants[ep.Tenant]; t != nil && ep.Queue == nil && ep.Channel == nil && (len(t.contacts) > 0 || t.docs[ep.ID].ID != "") {
+		if t := tenants[ep.Tenant]; t != nil && ep.Receives() && (len(t.contacts) > 0 || t.docs[ep.ID].ID != "") {
 			t.endpoints = append(t.endpoints, ep)
 		}
 		return true
