@@ -141,7 +141,7 @@ func (c *candidates) acceptedWith(hashes []int64, after int64) (numbers []int64,
 	if err != nil {
 		return nil, false, err
 	}
-	first, err := originAbove(c.r, there, after)
+	first, err := originAbove(c.r, there, func(made window) bool { return made.below > after+1 })
 	if err != nil {
 		return nil, false, err
 	}

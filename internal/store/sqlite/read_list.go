@@ -17,7 +17,7 @@ const (
 	firstDeliveryQuery = "SELECT first FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
 	lastDeliveryQuery  = "SELECT first + made FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
 	madeByQuery        = "SELECT first, made FROM event WHERE seq = ?"
-	nextOriginQuery    = "SELECT seq, first + made FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
+	nextOriginQuery    = "SELECT seq, first, made FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
 )
 
 // lister makes one list of deliveries.
@@ -136,9 +136,9 @@ func createdBy(r *sqlite3.Conn, event int64) (window, error) {
 	})
 }
 
-// originAbove is the row id from which on events have deliveries of their acceptance above the
-// given one. These rise with the events.
-func originAbove(r *sqlite3.Conn, events window, delivery int64) (int64, error) {
+// originAbove is the row id from which on the deliveries of events' acceptance are above something.
+// They rise with the events: those of an event without any would have the row ids that follow.
+func originAbove(r *sqlite3.Conn, events window, above func(made window) bool) (int64, error) {
 	for events.from < events.below {
 		middle := events.from + (events.below-events.from)/2
 		q := r.Query(nextOriginQuery)
@@ -146,7 +146,7 @@ func originAbove(r *sqlite3.Conn, events window, delivery int64) (int64, error) 
 		if err != nil {
 			return 0, err
 		}
-		if !found || q.Integer(1) > delivery+1 {
+		if !found || above(window{q.Integer(1), q.Integer(1) + q.Integer(2)}) {
 			events.below = middle
 		} else {
 			events.from = q.Integer(0) + 1

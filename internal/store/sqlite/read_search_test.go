@@ -57,6 +57,48 @@ func TestSearchWithLittleTime(t *testing.T) {
 	}
 }
 
+// TestASearchThatGivesUpGoesOn: each page of a search without time goes on below the page before it,
+// though the newest events have no delivery and fill more blocks than such a search looks into.
+func TestASearchThatGivesUpGoesOn(t *testing.T) {
+	s, _ := openWith(t, Bounds{LeastSearched: 1, LeastBlocks: 1})
+	add := func(id string, kind string, to ...store.Target) {
+		t.Helper()
+		e := &grapnel.Event{ID: id, Tenant: "acme", Type: kind, Key: "k", AcceptedAt: time.Unix(1, 0)}
+		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Targets: to}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.events.gave(3 << rows.BlockBits); return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const all = 3
+	for i := range all {
+		add(fmt.Sprint("sent_", i), "t", store.Target{Endpoint: "ep"})
+		add(fmt.Sprint("unsent_", i), "other")
+	}
+	for _, q := range []store.DeliveryQuery{{Type: "t"}, {Key: "k"}, {Type: "t", Key: "k"}} {
+		q.Within, q.Limit = 1, 1000
+		found := 0
+		for {
+			list, resume, err := s.DeliverySearch(t.Context(), store.Everyone(), q, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(list)
+			if resume == 0 {
+				break
+			}
+			if q.Before != 0 && resume >= q.Before {
+				t.Fatalf("%+v goes on below %d", q, resume)
+			}
+			q.Before = resume
+		}
+		if found != all {
+			t.Errorf("%+v: found %d deliveries of %d", q, found, all)
+		}
+	}
+}
+
 // counting counts how often a read asks if its caller still waits: once for each block or row.
 type counting struct {
 	context.Context

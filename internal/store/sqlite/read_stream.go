@@ -68,7 +68,7 @@ type blocks struct {
 
 func (b blocks) stream() *stream {
 	return newStream(b.in.below, func(below int64) ([]int64, error) {
-		for block := (below - 1) >> rows.BlockBits; !b.in.empty(); block-- {
+		for block := (below - 1) >> rows.BlockBits; below > b.in.from; block-- {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}

@@ -78,7 +78,9 @@ func (l *lister) byEnd(within window) (streams []*stream, err error) {
 	return streams, nil
 }
 
-// byEvent goes from events to their deliveries. Redeliveries have other row ids.
+// byEvent goes from events to their deliveries. Redeliveries have other row ids. A search that gives
+// up gets below Before, and so ends, because it begins with an event that has a delivery below it or
+// would have one: behind others it could give up before it comes to such an event, each time.
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {
@@ -86,11 +88,11 @@ func (l *lister) byEvent(within window) ([]*stream, error) {
 		if err != nil {
 			return nil, err
 		}
-		newest, err := originAbove(l.r, there, all.below-1)
+		below, err := originAbove(l.r, there, func(made window) bool { return made.from >= all.below })
 		if err != nil {
 			return nil, err
 		}
-		within = within.and(window{below: newest + 1})
+		within = within.and(window{below: below})
 	}
 	events, err := l.events.stream(l.ctx, l.r, l.bounds, within, l.look)
 	if err != nil {
