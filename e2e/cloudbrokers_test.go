@@ -23,6 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // Servers that answer as those of clouds. They lose everything at their end, so they do not
@@ -240,8 +242,8 @@ const (
 func newPubSubBroker(p brokerProcess, seconds int32, ordered bool) *pubsubBroker {
 	b := &pubsubBroker{p}
 	path := filepath.Join(b.dir, "pubsub")
-	if text, err := exec.Command("go", "build", "-C", "../tools/pubsub", "-o", path, ".").CombinedOutput(); err != nil {
-		p.t.Fatalf("%v: %s", err, text)
+	if err := process.Link(path, "../tools/pubsub", "."); err != nil {
+		p.t.Fatal(err)
 	}
 	b.command = func() *exec.Cmd { return exec.Command(path, b.address) }
 	b.ready = func(ctx context.Context) error {

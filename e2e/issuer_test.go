@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -19,17 +18,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // issuerBinary builds the OpenID Connect issuer of e2e/issuer once per test run.
 var issuerBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "issuer")
-	cmd := exec.Command("go", "build", "-C", "issuer", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the issuer: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, process.Link(path, "issuer", ".")
 })
 
 // issuerSecret is the secret of the server at the issuer; it must be in no log.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // staff are the people of the issuer, by the names on the buttons of its sign-in page.
@@ -21,10 +23,8 @@ const staff = `{"oscar": {"email": "oscar@corp.example", "groups": ["ops"], "ten
 func startIssuer(t *testing.T, secret string) (address string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "issuer")
-	build := exec.Command("go", "build", "-C", "../issuer", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the issuer: %v\n%s", err, out)
+	if err := process.Link(path, "../issuer", "."); err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.Command(path, "-secret", secret, "-people", staff)
 	in, out := ok(cmd.StdinPipe())(t), ok(cmd.StdoutPipe())(t)

@@ -26,12 +26,29 @@ import (
 // Build builds the program into a directory, as users get it: static and without the race detector.
 func Build(dir string, tags ...string) (string, error) {
 	path := filepath.Join(dir, strings.Join(append([]string{"grapnel"}, tags...), "-"))
-	cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return path, Link(path, "", "github.com/grapnelhq/grapnel/cmd/grapnel", tags...)
+}
+
+// Link builds a command of the module in a directory; empty: of this one. Go keeps what `go run`
+// has linked, so whoever asks for it again, in another process too, gets a copy at once.
+func Link(path, module, command string, tags ...string) error {
+	cmd := exec.Command("go", "run", "-exec", "cp", "-tags", strings.Join(tags, ","), command, path)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the binary: %w\n%s", err, out)
+		return fmt.Errorf("cannot build %s: %w\n%s", command, err, out)
 	}
-	return path, nil
+	return nil
+}
+
+// Chromium finds the browser under the names that distributions give it. Without a window, the shell
+// takes half of the processor time.
+func Chromium() (string, error) {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("this needs chromium: make needs installs it")
 }
 
 // Process is one run of a program.

@@ -5,9 +5,10 @@ package receivers
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // Row is one program with the interface of a test receiver.
@@ -57,10 +58,8 @@ func (r Row) Prepare(dir, root string) ([]string, error) {
 		if _, err := os.Stat(command[0]); err == nil {
 			return command, nil
 		}
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", command[0], ".") //nolint:gosec // a fixed command
-		build.Dir, build.Env = filepath.Join(root, r.Source), append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", r.Source, err, out)
+		if err := process.Link(command[0], filepath.Join(root, r.Source), "."); err != nil {
+			return nil, err
 		}
 	}
 	for _, word := range command {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // freePort is a port of loopback that was free a moment ago.
@@ -44,10 +45,8 @@ func pebble(t *testing.T, clear, secure int, life time.Duration) (directory stri
 	run := func(name string, args ...string) {
 		t.Helper()
 		path := filepath.Join(dir, filepath.Base(name))
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/letsencrypt/pebble/v2/cmd/"+name)
-		build.Dir = tools
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", name, err, out)
+		if err := process.Link(path, tools, "github.com/letsencrypt/pebble/v2/cmd/"+name); err != nil {
+			t.Fatal(err)
 		}
 		c := exec.CommandContext(t.Context(), path, args...)
 		c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
