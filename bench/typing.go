@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // typist types names in chromium, into the palette and into the boxes of lists, and reads from the
@@ -56,13 +58,17 @@ type arrival struct {
 }
 
 func (t *typist) look(ctx context.Context, out io.Writer) (missed []string, err error) {
+	path, err := process.Chromium()
+	if err != nil {
+		return nil, err
+	}
 	profile, err := os.MkdirTemp("", "grapnel-typing-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(profile) }() // chromium may still write
-	ctx, end := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.UserDataDir(profile),
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))...)
+	ctx, end := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
+		chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))...)
 	defer end()
 	ctx, end = chromedp.NewContext(ctx)
 	defer end()

@@ -53,12 +53,12 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // switches are those that chromium runs with. It asks for no updates, and pages look the same on
-// every machine.
+// every machine. A frame of another site has a process of its own, as on a desktop.
 var switches = []chromedp.ExecAllocatorOption{
 	chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 	chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 	chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-breakpad", true),
-	chromedp.Flag("disable-extensions", true), chromedp.Flag("disable-dev-shm-usage", true),
+	chromedp.Flag("site-per-process", true), chromedp.Flag("disable-extensions", true), chromedp.Flag("disable-dev-shm-usage", true),
 	chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-backgrounding-occluded-windows", true),
 	chromedp.Flag("disable-renderer-backgrounding", true), chromedp.Flag("force-color-profile", "srgb"),
 	chromedp.Flag("hide-scrollbars", true), chromedp.Flag("lang", "en-GB"), chromedp.Flag("no-proxy-server", true),
@@ -67,7 +67,7 @@ var switches = []chromedp.ExecAllocatorOption{
 // startChrome starts chromium in a process group of its own. The function that it returns ends the
 // whole group.
 func startChrome(scratch string) (end func() error, err error) {
-	path, err := chromium()
+	path, err := process.Chromium()
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +103,6 @@ func keepNice(c *exec.Cmd) {
 	if setpriv, err := exec.LookPath("setpriv"); err == nil && os.Geteuid() == 0 {
 		c.Path, c.Args = setpriv, append([]string{setpriv, "--bounding-set=-sys_nice", "--"}, c.Args...)
 	}
-}
-
-// chromium finds the browser under the names that distributions give it.
-func chromium() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("these tests need chromium: make needs installs it")
 }
 
 // call makes one call of the browser's protocol that answers with nothing of interest.

@@ -13,6 +13,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // Pictures are as high as their page, within these.
@@ -30,7 +32,12 @@ type browser struct {
 
 // open starts Chromium with a profile of its own and signs in.
 func open(ctx context.Context, profile, base string) (*browser, error) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
+	path, err := process.Chromium()
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(profile),
+		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("disable-lcd-text", true))
 	b := &browser{base: base}
@@ -39,7 +46,7 @@ func open(ctx context.Context, profile, base string) (*browser, error) {
 	b.end = append(b.end, end)
 	b.ctx, end = chromedp.NewContext(b.ctx)
 	b.end = append(b.end, end)
-	err := chromedp.Do(b.ctx, chromedp.Navigate(base+"/login"), chromedp.SendKeys("#key", adminKey), chromedp.Submit("#key"),
+	err = chromedp.Do(b.ctx, chromedp.Navigate(base+"/login"), chromedp.SendKeys("#key", adminKey), chromedp.Submit("#key"),
 		chromedp.WaitVisible("nav"))
 	if err != nil {
 		b.close()
