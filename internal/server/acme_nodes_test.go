@@ -223,7 +223,7 @@ func followers(t *testing.T, nodes *atomic.Pointer[[]member]) (port int) {
 // and other settings are taken over, all under load. No publish fails, and each event arrives once.
 func TestSecretsChangeTogetherUnderLoad(t *testing.T) {
 	port := freePort(t)
-	directory, roots := pebble(t, freePort(t), port, time.Minute) // it is renewed a third of its life before its end
+	directory, roots := pebble(t, freePort(t), port, 30*time.Second) // it is renewed a third of its life before its end
 	o := options(t.TempDir())
 	var path string
 	o.MasterKey, path = masterFile(t, "a")
@@ -249,10 +249,13 @@ func TestSecretsChangeTogetherUnderLoad(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	pace := time.NewTicker(10 * time.Millisecond) // each publish has a connection of its own, or they would take a whole processor
+	defer pace.Stop()
 	var load sync.WaitGroup
 	var sent []string
 	load.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
+			<-pace.C
 			p, err := c.Publish(t.Context(), client.NewEvent{Tenant: fmt.Sprint("t", i%4), Type: "a.b", Data: []byte("{}")})
 			if err != nil {
 				t.Errorf("publish %d: %v", i, err)
