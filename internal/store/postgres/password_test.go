@@ -163,8 +163,8 @@ func TestPasswordIsMissing(t *testing.T) {
 	}
 }
 
-// TestLeastRights runs the short suite with exactly the rights that docs/postgres.md gives to a
-// role. PGTEST_BIN is the directory of the server's programs: `make prove` runs it on the oldest
+// TestLeastRights runs the short suite, sealed, with exactly the rights that docs/postgres.md gives
+// to a role. PGTEST_BIN is the directory of the server's programs: `make prove` runs it on the oldest
 // and the newest version.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestLeastRights(t *testing.T) {
 		})
 		return as(url, "grapnel")
 	}
-	storetest.Short(t, harness(1, usually, fresh))
+	storetest.Short(t, harness(1, sealed(t), fresh))
 	url := fresh(t)
 	if is, err := Examine(t.Context(), url, Password{}); err != nil || !is.MayCreate {
 		t.Errorf("doctor finds fault: %+v, %v", is, err)

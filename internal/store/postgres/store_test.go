@@ -184,20 +184,24 @@ func TestStore(t *testing.T) {
 // usually has the default bounds.
 func usually() Options { return Options{} }
 
-// TestStoreSealed runs the suite's random histories and some of its cases on databases that are
-// sealed, payloads included, with usual bounds and with tiny ones in turn.
+// TestStoreSealed runs the suite's random histories on databases that are sealed, payloads
+// included, with usual bounds and with tiny ones in turn. TestLeastRights runs some of its cases so.
 func TestStoreSealed(t *testing.T) {
 	t.Parallel()
+	storetest.Drawn(t, harness(2, sealed(t), blank))
+}
+
+// sealed seals payloads, with usual bounds and with tiny ones in turn.
+func sealed(t *testing.T) func() Options {
+	t.Helper()
 	from, n := masterKey(t), uint64(0)
-	h := harness(2, func() Options {
+	return func() Options {
 		o := Options{Master: from, Payloads: true}
 		if n++; n%2 == 0 {
 			o.Bounds = bounds.Tiny[Bounds](n)
 		}
 		return o
-	}, blank)
-	storetest.Short(t, h)
-	storetest.Drawn(t, h)
+	}
 }
 
 // masterKey is the source of a master key.
