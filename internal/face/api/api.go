@@ -220,6 +220,7 @@ type call struct {
 	route   *route
 	id      string      // of the request
 	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
+	hash    [32]byte    // of the key or pass that the request came with
 	key     grapnel.Key // whose request it is; empty on routes that need no key
 	scope   store.Scope // what that key may touch
 	bound   string      // the tenant that the caller is bound to, whatever its request narrows; empty: none

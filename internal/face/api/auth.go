@@ -24,7 +24,8 @@ func (a *api) admit(c *call) error {
 		return nil
 	}
 	token, _ := Bearer(c.Header)
-	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
+	c.hash = sha256.Sum256([]byte(token))
+	is := sighting{c.hash, address(c.Request)}
 	if a.Gate.crowded(is) {
 		err := &grapnel.Error{Code: grapnel.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
 			Detail: "Too many wrong API keys come from this address."}
@@ -56,8 +57,9 @@ func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
 	}
 }
 
-// authenticate finds whose request it is and whether its key may do what the route is for. Keys are
-// found by their hash, so how long the search takes tells nothing about a key.
+// authenticate finds whose request it is and whether its key may do what the route is for. admit has
+// seen the request before. Keys are found by their hash, so how long the search takes tells nothing
+// about a key.
 func (a *api) authenticate(c *call) error {
 	if c.route.open != nil && c.route.open(c.Request) {
 		return nil
@@ -69,8 +71,7 @@ func (a *api) authenticate(c *call) error {
 	if pass.Is(token) {
 		return a.authenticatePass(c, token)
 	}
-	hash := sha256.Sum256([]byte(token))
-	key, ok, err := a.Engine.Caller(hash)
+	key, ok, err := a.Engine.Caller(c.hash)
 	if err != nil {
 		return err
 	}

@@ -66,10 +66,14 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, bounds: bounds.Fill(o.Bounds), last: map[string]time.Time{}, new: map[string]bool{}}
 }
 
-// Saw notes a use of a key.
+// Saw notes a use of a key. Each request comes here, so a use within the second of the last one
+// costs two lookups.
 func (k *Keeper) Saw(key string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.new[key] && now.Sub(k.last[key]) < time.Second {
+		return
+	}
 	k.last[key], k.new[key] = now.UTC().Truncate(time.Second), true
 }
 
