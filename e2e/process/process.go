@@ -30,7 +30,7 @@ func Build(dir string, tags ...string) (string, error) {
 }
 
 // Link builds a command of the module in a directory; empty: of this one. Go keeps what `go run`
-// has linked, so whoever asks for it again, in another process too, gets a copy at once.
+// has linked, so the next test that asks for it, in another process too, gets a copy at once.
 func Link(path, module, command string, tags ...string) error {
 	cmd := exec.Command("go", "run", "-exec", "cp", "-tags", strings.Join(tags, ","), command, path)
 	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
@@ -40,7 +40,7 @@ func Link(path, module, command string, tags ...string) error {
 	return nil
 }
 
-// Chromium finds the browser under the names that distributions give it. Without a window, the shell
+// Chromium finds the browser under the names that distributions give it. The shell has no window and
 // takes half of the processor time.
 func Chromium() (string, error) {
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
