@@ -104,7 +104,7 @@ prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
 	$(GO) vet -tags prove,soak,full,profile ./...
 	@echo "the real binary, and with less of the processors all else; the output of each part follows its end"
-	@$(MAKE) --no-print-directory -j 4 --output-sync=target prove-binary prove-races prove-models prove-singles prove-nested prove-kits
+	@$(MAKE) --no-print-directory -j 3 --output-sync=target prove-binary prove-races prove-models prove-singles prove-nested prove-kits
 	@echo "tests that compare latencies, alone: also without the files that the others have left to be written"
 	@sync
 	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -run '$(LATENCY)' ./e2e
@@ -196,21 +196,21 @@ interop-agents: needs
 needs-sdk: $(TS)/node_modules/.built $(PY)/.venv/.installed
 
 $(TS)/node_modules/.installed: $(TS)/package-lock.json | needs
-	cd $(TS) && npm ci --silent --no-audit --no-fund
+	cd $(TS) && nice -n 10 npm ci --silent --no-audit --no-fund
 	@touch $@
 
 $(TS)/node_modules/.built: $(TS)/node_modules/.installed $(shell git ls-files $(TS) sdk/conformance)
-	cd $(TS) && $(WITHNODE) npm run --silent build
+	cd $(TS) && $(WITHNODE) nice -n 10 npm run --silent build
 	@touch $@
 
 # The libraries that producers' programs publish with. No script of a package runs: one fetches programs that nothing here uses.
 $(SHOPS)/node_modules/.installed: $(SHOPS)/package-lock.json | needs
-	cd $(SHOPS) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	cd $(SHOPS) && nice -n 10 npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 $(PY)/.venv/.installed: $(PY)/requirements.txt | needs
 	python3 -m venv $(PY)/.venv
-	$(PY)/.venv/bin/python -m pip install --quiet --no-deps --no-compile --disable-pip-version-check -r $<
+	nice -n 10 $(PY)/.venv/bin/python -m pip install --quiet --no-deps --no-compile --disable-pip-version-check -r $<
 	@touch $@
 
 bench-receivers: needs-sdk ## Measure the kits beside the same receivers without them
