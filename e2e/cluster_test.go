@@ -270,8 +270,8 @@ func TestChangesReachEveryNode(t *testing.T) {
 		for i := range n {
 			id := fmt.Sprintf("change-k-%d", i)
 			event := newEvent{ID: t.Name() + fmt.Sprint(n, "-", i), Type: "change.made", Key: "k", Data: json.RawMessage(`{"id":"` + id + `"}`)}
-			// A commit may take no longer than a node's lease, which is short here. On a busy machine one does, and
-			// its publisher repeats it.
+			// A commit may take no longer than a node's lease, which is short here. On a busy machine one
+			// does, and its publisher repeats it.
 			eventually(t, time.Minute, "an event is accepted", func() bool {
 				r, _ := c.nodes[i%3].publish(t.Context(), event)
 				return r == history.OK
