@@ -43,9 +43,9 @@ func ids(eps []grapnel.Endpoint) []string {
 	return list
 }
 
-// wanted are the endpoints that are asked for, queues and channels too, and their ids. They belong
-// to the configuration, and nobody may change them: to copy ten thousand endpoints takes longer than
-// to count them.
+// wanted returns the endpoints for which a condition holds, queues and channels too, and their ids.
+// The endpoints are the configuration's own, because copying ten thousand of them takes longer than
+// counting them. A caller must not change them.
 func (a *api) wanted(scope store.Scope, is func(*grapnel.Endpoint) bool) (eps []*grapnel.Endpoint, ids []string) {
 	a.Engine.EachEndpoint(scope, func(ep *grapnel.Endpoint) bool {
 		if is(ep) {

@@ -136,8 +136,9 @@ func createdBy(r *sqlite3.Conn, event int64) (window, error) {
 	})
 }
 
-// originAbove is the row id from which on the deliveries of events' acceptance are above something.
-// They rise with the events: those of an event without any would have the row ids that follow.
+// originAbove is the row id of the first event for which a condition holds on the row ids of the
+// deliveries that its acceptance made. These row ids rise with the events, so the condition holds
+// for all later events too. An event without deliveries has the empty range where they would be.
 func originAbove(r *sqlite3.Conn, events window, above func(made window) bool) (int64, error) {
 	for events.from < events.below {
 		middle := events.from + (events.below-events.from)/2

@@ -78,9 +78,9 @@ func (l *lister) byEnd(within window) (streams []*stream, err error) {
 	return streams, nil
 }
 
-// byEvent goes from events to their deliveries. Redeliveries have other row ids. A search that gives
-// up gets below Before, and so ends, because it begins with an event that has a delivery below it or
-// would have one: behind others it could give up before it comes to such an event, each time.
+// byEvent goes from events to their deliveries. Redeliveries have other row ids. It leaves out
+// events whose deliveries begin at Before or above: a search that gave up among them would return
+// Before again, and its caller would not come to an end.
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {
