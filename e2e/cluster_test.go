@@ -273,7 +273,10 @@ func TestChangesReachEveryNode(t *testing.T) {
 			// A commit may take no longer than a node's lease, which is short here. On a busy machine one
 			// does, and its publisher repeats it.
 			eventually(t, time.Minute, "an event is accepted", func() bool {
-				r, _ := c.nodes[i%3].publish(t.Context(), event)
+				r, refused := c.nodes[i%3].publish(t.Context(), event)
+				if r == history.Failed {
+					t.Fatal("refused: ", refused)
+				}
 				return r == history.OK
 			})
 		}
